@@ -81,9 +81,10 @@ format: $(VENV)/.installed-dev ## Format the sources and repair what ruff can re
 docs: $(VENV)/.installed-dev ## Make the documentation into a site (in site/); a link that leads nowhere fails
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build 2>&1 | { grep -v '^INFO' || true; }
 
-console: ## Bundle the console's editor anew (needs npm; versions are those of its package-lock.json)
-	@cd gateway/observability/console/bundle && npm ci --ignore-scripts --no-audit --no-fund && npx esbuild editor.js \
-		--bundle --minify --format=esm --legal-comments=none --outfile=../static/codemirror.js && rm -rf node_modules
+console: ## Bundle the console's editor and charts anew (needs npm; versions are those of its package-lock.json)
+	@cd gateway/observability/console/bundle && npm ci --ignore-scripts --no-audit --no-fund && npx esbuild \
+		codemirror=editor.js uplot=charts.js --bundle --minify --format=esm --legal-comments=none --outdir=../static/lib \
+		&& cp node_modules/uplot/dist/uPlot.min.css ../static/lib/uplot.css && rm -rf node_modules
 
 protos: $(VENV)/.installed-dev ## Generate the protobuf modules from their .proto files
 	@$(BIN)/python -m protos.generate

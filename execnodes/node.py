@@ -6,7 +6,7 @@ import math
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
@@ -139,6 +139,10 @@ class ExecNode(ABC):
     @abstractmethod
     def describe(self) -> str:
         """Return one line for EXPLAIN, which starts with the node's name."""
+
+    def list_facts(self) -> Mapping[str, object]:
+        """Return what else is known after execution, by name, as JSON has it."""
+        return {}
 
     @abstractmethod
     def batches(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:

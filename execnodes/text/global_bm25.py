@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, singledispatch
 
@@ -163,6 +163,24 @@ class GlobalBM25Exec(UnaryExec):
                 sizes = f"docs={of.documents}, average length={of.average_length:.2f}"
                 parts.append(f"{column}: {sizes}, df={{{frequencies}}}")
         return f"GlobalBM25Exec: {', '.join(parts)}"
+
+    def list_facts(self) -> Mapping[str, object]:
+        """Return the statistics of each column: its documents, and how many have each term."""
+        analysis = self.corpus.cached_analysis
+        columns = {} if analysis is None else analysis.statistics
+        return {
+            "statistics": {
+                column: {
+                    "documents": of.documents,
+                    "average_length": of.average_length,
+                    "terms": {
+                        term: {"documents": count, "idf": of.idf(term)}
+                        for term, count in of.frequencies.items()
+                    },
+                }
+                for column, of in columns.items()
+            }
+        }
 
     def batches(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
         """Produce one batch, best first, then by source and row address."""

@@ -253,7 +253,7 @@ class Gauges(Collector):
 
 @dataclass(frozen=True, slots=True)
 class WorkerCounts(Collector):
-    """How many workers have ended and were started."""
+    """How many workers have ended and were started, and the memory of those that there are."""
 
     pool: WorkerPool
 
@@ -269,6 +269,11 @@ class WorkerCounts(Collector):
             "lance_gateway_worker_replacements",
             "Workers that were started in the place of others.",
             value=self.pool.replacements,
+        )
+        yield GaugeMetricFamily(
+            "lance_gateway_worker_memory_bytes",
+            "Memory of all workers that is not shared with other processes.",
+            value=sum(worker.read_memory_bytes() for worker in self.pool.list_workers()),
         )
 
 

@@ -13,6 +13,7 @@ from gateway.config.effective_values import strip_password
 from gateway.config.schema import GatewayConfig, ObservabilitySection, choose_http_port
 from gateway.execution.running_queries import QueryObserver
 from gateway.observability.gauges import Gauges, WriteEvents, WriteGauges, WriteMetrics
+from gateway.observability.history import History
 from gateway.observability.http import HttpServer, Readiness
 from gateway.observability.statements import Metrics, QueryLog, WriteAudit
 from gateway.server import GatewayServer
@@ -59,6 +60,7 @@ class Observability:
         self._log = QueryLog(config.log_queries, config.slow_query)
         self._audit = WriteAudit()
         self._tracing: Tracing | None = None
+        self._history: History | None = None
         port = choose_http_port(config, flight_port)
         self.http: HttpServer | None = None
         if port is not None:
@@ -155,7 +157,9 @@ class Observability:
         from gateway.observability.console.statements import OwnGateway  # noqa: PLC0415
 
         gateway = OwnGateway.locate(config.server.host, flight_port, is_encrypted=bool(security.tls))
-        self.http.offer(Console(ConsoleSessions(gateway, security.authenticator, host)).list_routes())
+        self._history = History(self.metrics.registry)
+        sessions = ConsoleSessions(gateway, security.authenticator, host)
+        self.http.offer(Console(sessions, self._history).list_routes())
         shown = f"[{host}]" if ":" in host else host
         logger.info("console at http://%s:%d/console/", shown, self.http.port)
 
@@ -165,4 +169,6 @@ class Observability:
             self._tracing.close()
         if self.http is not None:
             self.http.close()
+        if self._history is not None:
+            self._history.close()
         self.readiness.close()

@@ -209,7 +209,7 @@ class _Binder:
         if trail.names and self._sites > MAX_RELATIONS:
             # Views that name other views twice multiply.
             raise trail.error(f"the statement reads more than the {MAX_RELATIONS} tables that are allowed")
-        edits: list[Edit] = []
+        edits = _drop_format(text, start)
         views = self._views
         searches: list[tuple[FunctionSite, SearchFunction]] = []
         changes: list[FunctionSite] = []
@@ -413,6 +413,13 @@ def _refuse_dangerous(text: SqlText, words: frozenset[str]) -> None:
         refuse_misread(text)
 
 
+def _drop_format(text: SqlText, start: int) -> list[Edit]:
+    """Remove the format before the query that DataFusion lacks; it is made of what has run."""
+    if text.words[:start][-2:] != _AS_JSON:
+        return []
+    return [Edit(text.tokens[start - 2].start, text.tokens[start - 1].end + 1, [])]
+
+
 def _respell_names(references: References, text: SqlText) -> Iterator[Edit]:
     """Yield edits that rename common table expressions, and spell table functions as DataFusion does."""
     names = list(references.renamed.items())
@@ -449,6 +456,8 @@ _NO_QUERIES = re.compile(
     "INSERT|UPDATE|DELETE|MERGE|CREATE|DROP|ALTER|TRUNCATE|OPTIMIZE|RESTORE|REPLACE"
     "|BEGIN|START|COMMIT|ROLLBACK|SAVEPOINT|RELEASE|ABORT|END"
 )
+_AS_JSON = ("FORMAT", "JSON")
+_FORMATS = "EXPLAIN has INDENT, TREE, PGJSON and GRAPHVIZ, and EXPLAIN ANALYZE has JSON, or none; this format"
 _SHOWN = frozenset({"COLUMNS", "FUNCTIONS"})
 
 
@@ -468,7 +477,11 @@ def _classify_statement(text: SqlText) -> tuple[StatementKind, int | None]:
         if words[i] == "ANALYZE":
             i, kind = 2, StatementKind.EXPLAIN_ANALYZE
         i += words[i] == "VERBOSE"
-        i += 2 * (words[i] == "FORMAT")
+        if words[i] == "FORMAT":
+            is_json = words[i + 1] == "JSON"
+            if is_json != (kind is StatementKind.EXPLAIN_ANALYZE):
+                raise text.error(i, _FORMATS)
+            i, kind = i + 2, StatementKind.EXPLAIN_ANALYZE_JSON if is_json else kind
         if words[min(i, len(words) - 1)] in QUERY_STARTS or words[i] == "(":
             return kind, i
         raise text.error(min(i, len(text.tokens)), "EXPLAIN takes a query (SELECT ...), which should stand")

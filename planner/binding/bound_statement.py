@@ -39,8 +39,19 @@ class StatementKind(Enum):
     QUERY = "query"
     EXPLAIN = "explain"
     EXPLAIN_ANALYZE = "explain analyze"
+    EXPLAIN_ANALYZE_JSON = "explain analyze format json"
     DESCRIBE = "describe"
     SHOW = "show"
+
+    @property
+    def explains(self) -> bool:
+        """Return whether the result is a plan."""
+        return self is StatementKind.EXPLAIN or self.analyzes
+
+    @property
+    def analyzes(self) -> bool:
+        """Return whether the result is a plan that has run."""
+        return self in {StatementKind.EXPLAIN_ANALYZE, StatementKind.EXPLAIN_ANALYZE_JSON}
 
 
 class StateRole(Enum):

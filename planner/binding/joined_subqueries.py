@@ -29,7 +29,7 @@ from planner.sql.subqueries.rewriting import (
 from planner.sql.tokens import SqlText, number_parameters, tokenize
 
 _PREFIXES: Final = frozenset(
-    {"EXPLAIN", "ANALYZE", "VERBOSE", "FORMAT", "TREE", "INDENT", "DESCRIBE", "DESC"}
+    {"EXPLAIN", "ANALYZE", "VERBOSE", "FORMAT", "TREE", "INDENT", "JSON", "DESCRIBE", "DESC"}
 )
 _SEARCHES: Final = frozenset({CHANGES.upper(), *(function.value.upper() for function in SearchFunction)})
 """Their columns are not known here: statements with these functions stay as they are."""

@@ -16,7 +16,7 @@ from datafusion import DataFrame
 from memwal.errors import InvalidInputError
 from planner.access.rights import Access
 from planner.access.visible_catalog import VisibleCatalog
-from planner.binding.bound_statement import BoundStatement, StatementKind
+from planner.binding.bound_statement import BoundStatement
 from planner.binding.substrait import Bound
 from planner.bridge.plain_types import bind_values, bindable_schema, normalize_schema, refuse_untyped
 from planner.bridge.run_control import RunControl
@@ -43,12 +43,16 @@ _NO_PARAMETERS: Final = pa.schema([])
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """The parameters, settings and catalog of one run."""
+    """The parameters, settings and catalog of one run.
+
+    `ran` gets the plans that run, where they are asked for.
+    """
 
     parameters: tuple[pa.Scalar, ...]
     settings: SessionSettings
     control: RunControl
     catalog: VisibleCatalog
+    ran: list[DataFrame] | None = None
 
 
 class CheckedQuery:
@@ -108,7 +112,7 @@ class CheckedQuery:
             asks_first = isinstance(bound, BoundStatement) and bound.has_vector_subqueries
             frame = frames.plan(bound, run, None, catalog, typing=asks_first)
             self._columns = dict(run.columns)
-            if bound.kind is not StatementKind.EXPLAIN_ANALYZE and not asks_first:
+            if not bound.kind.analyzes and not asks_first:
                 self._planned.append((time.monotonic(), frame, run))
                 if self._has_one_plan:
                     self._answerable[NO_RESIDENTS.key] = (frame.moves_conditions, frame.mixing)

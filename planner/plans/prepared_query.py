@@ -23,7 +23,8 @@ from planner.plans.learned import ConditionReader, Learned, learn
 from planner.plans.leaves.system_leaf import plain_system_rows
 from planner.plans.resident_tables import are_answered_right, load_residents, may_have_residents
 from planner.plans.scan_parts import DividedQuery, read_direct_scan
-from planner.scans.explain import explain_plans
+from planner.scans.explain.objects import explain_as_json
+from planner.scans.explain.texts import explain_plans
 from planner.scans.failures import retry_if_files_vanish
 from planner.scans.query_run import QueryRun
 from planner.scans.settings import SessionSettings, Shortcut
@@ -76,7 +77,7 @@ class PreparedQuery(DividedQuery):
 
     @cached_property
     def _explains(self) -> bool:
-        return self._bound.kind in (StatementKind.EXPLAIN, StatementKind.EXPLAIN_ANALYZE)
+        return self._bound.kind.explains
 
     @property
     def tables(self) -> frozenset[str]:
@@ -289,14 +290,14 @@ class PreparedQuery(DividedQuery):
         if shape is None:
             resident = self._plan_residents(frame, run, task)
             if resident is not None:
-                return _read_either(resident, lambda: frame, run)
+                return _read_either(resident, lambda: frame, run, task)
             rows = None
             if Shortcut.DIRECT_SYSTEM_SCANS in task.settings.shortcuts:
                 rows = plain_system_rows(self._bound, frame, run)
-            return stream_batches(frame, run.control) if rows is None else rows
+            return _stream(frame, task) if rows is None else rows
         shortcut = Shortcut.DIRECT_COUNTS if shape.counts else Shortcut.DIRECT_SCANS
         if shortcut not in task.settings.shortcuts:
-            return stream_batches(frame, run.control)
+            return _stream(frame, task)
         table = task.catalog.table(reference.table, reference.as_of)
         return read_direct_scan(shape, frame, run, table)
 
@@ -344,13 +345,16 @@ class PreparedQuery(DividedQuery):
         if planned is None:
             self._learned = None
             return None
-        return _read_either(planned, lambda: self._plan_again(run, task.parameters, task.catalog), run), run
+        batches = _read_either(
+            planned, lambda: self._plan_again(run, task.parameters, task.catalog), run, task
+        )
+        return batches, run
 
     def _open_search(
         self, search: SearchCall, frame: DataFrame, run: QueryRun, task: Task
     ) -> Iterator[pa.RecordBatch]:
         """Open a statement whose only reference is a search; later runs may need no plan."""
-        batches = stream_batches(frame, run.control)
+        batches = _stream(frame, task)
         is_fixed = (
             isinstance(self._bound, BoundStatement) and self._bound.has_fixed_text and not search.subquery
         )
@@ -362,9 +366,11 @@ class PreparedQuery(DividedQuery):
         return pa.Table.from_batches([conform(batch, self.schema) for batch in batches], self.schema)
 
     def _explain(self, task: Task) -> pa.RecordBatchReader:
-        if self._bound.kind is StatementKind.EXPLAIN_ANALYZE and task.control.metrics is None:
+        if self._bound.kind.analyzes and task.control.metrics is None:
             task.control.metrics = MetricsSet()
+            task = replace(task, ran=[])
         frame, run = self._plan(task)
+        started = time.perf_counter()
         try:
             with describe_panics(self.sql):
                 opened, run = self._open_with_fallback(frame, run, task)
@@ -374,12 +380,27 @@ class PreparedQuery(DividedQuery):
                 plans = self._collect(self._open(frame, run, task))
         except Exception as error:
             raise translate_error(error, self._bound, run.control.error or run.failure) from error
-        table = explain_plans(plans, run, self._frames.partitions)
+        table = self._explain_run(plans, run, task, time.perf_counter() - started)
         return pa.RecordBatchReader.from_batches(self.schema, table.to_batches())
+
+    def _explain_run(self, plans: pa.Table, run: QueryRun, task: Task, seconds: float) -> pa.Table:
+        """Return plans with the trees of exec nodes."""
+        if self._bound.kind is not StatementKind.EXPLAIN_ANALYZE_JSON:
+            return explain_plans(plans, run, self._frames.partitions)
+        assert task.ran  # noqa: S101 - the last plan is the one that did not fail
+        plan = task.ran[-1].execution_plan()
+        return explain_as_json(self.schema, plan, run, self._frames.partitions, seconds)
+
+
+def _stream(frame: DataFrame, task: Task) -> Iterator[pa.RecordBatch]:
+    """Execute a plan, and return its batches."""
+    if task.ran is not None:
+        task.ran.append(frame)
+    return stream_batches(frame, task.control)
 
 
 def _read_either(
-    resident: DataFrame, plan_leaves: Callable[[], DataFrame], run: QueryRun
+    resident: DataFrame, plan_leaves: Callable[[], DataFrame], run: QueryRun, task: Task
 ) -> Iterator[pa.RecordBatch]:
     """Yield the batches of a plan over resident tables, or those of the plan over leaves if it fails first.
 
@@ -387,7 +408,7 @@ def _read_either(
     excluded the row.
     """
     try:
-        batches = stream_batches(resident, run.control)
+        batches = _stream(resident, task)
         first = next(batches, None)
     except LanceGatewayError:
         raise
@@ -400,4 +421,4 @@ def _read_either(
             yield from batches
         return
     run.scans.clear()
-    yield from stream_batches(plan_leaves(), run.control)
+    yield from _stream(plan_leaves(), task)

@@ -49,7 +49,6 @@ _COPIED_SHARE: Final = 4
 _LEAST_REDUCED: Final = 8192
 """To look for the keys of joins in tables with fewer rows takes longer than to join them."""
 _SCALAR_INDEXES: Final = frozenset({"BTree", "Bitmap", "ZoneMap", "BloomFilter", "LabelList", "NGram"})
-_KINDS: Final = frozenset({StatementKind.QUERY, StatementKind.EXPLAIN, StatementKind.EXPLAIN_ANALYZE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +105,7 @@ def may_have_residents(
         sum(map(_count_rows, tables)) >= least_rows
         and run.settings.shortcuts >= _SHORTCUTS
         and run.division is None
-        and bound.kind in _KINDS
+        and (bound.kind is StatementKind.QUERY or bound.kind.explains)
         and not (bound.system_tables or bound.distances or bound.lists_tables)
         and all(one.search is None and one.compared is None for one in bound.references)
     )

@@ -49,7 +49,7 @@ def exposed(root: Path) -> dict[str, set[str]]:
     catalog = Catalog.open(str(root))
     metrics.registry.register(Gauges(queries, (), (), catalog))
     metrics.registry.register(WriteGauges(catalog))
-    pool = Mock(deaths=dict.fromkeys(WorkerEnd, 0), replacements=0)
+    pool = Mock(deaths=dict.fromkeys(WorkerEnd, 0), replacements=0, list_workers=list)
     metrics.registry.register(WorkerCounts(pool))
     writes = WriteMetrics(metrics.registry, lambda: ["orders"])
     writes.on_group("orders", "region", 1, 1, 8, 0.001)

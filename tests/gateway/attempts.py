@@ -60,6 +60,7 @@ NAMED = (
     "DESCRIBE {t}",
     "SHOW COLUMNS FROM {t}",
     "EXPLAIN ANALYZE SELECT * FROM {t}",
+    "EXPLAIN ANALYZE FORMAT JSON SELECT * FROM {t}",
     "CREATE TABLE mine_t (LIKE {t})",
     "CREATE TABLE mine_t AS SELECT * FROM {t}",
     "CREATE VIEW mine_v AS SELECT * FROM {t}",

@@ -354,6 +354,7 @@ def replace(path: Path, text: str) -> None:
     "text",
     [
         "EXPLAIN ANALYZE VERBOSE SELECT * FROM orders WHERE 1 / (amount - 5) < 9",
+        "EXPLAIN ANALYZE FORMAT JSON SELECT * FROM orders WHERE 1 / (amount - 5) < 9",
         "SELECT * FROM system.tables",
         "SELECT * FROM system.regions",
         "SELECT * FROM system.generations",

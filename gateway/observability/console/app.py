@@ -1,7 +1,8 @@
 """The paths of the console: pages under /console/, and the API that they and scripts use under /api/."""
 
+import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
@@ -22,6 +23,7 @@ from gateway.auth.credentials import UnauthenticatedError
 from gateway.observability.console.answers import FORMATS, NDJSON, Answer
 from gateway.observability.console.sessions import COOKIE, ConsoleSession, ConsoleSessions, set_cookie
 from gateway.observability.console.statements import Result
+from gateway.observability.history import History
 from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, PermissionDeniedError
 from protos.flight_sql import format_error
 
@@ -69,17 +71,21 @@ class LoginBody(_Body):
     token: str | None = None
 
 
-class QueryBody(_Body):
+class _StatementBody(_Body):
+    sql: str
+    parameters: list[Any] = Field(default=[], max_length=1000)
+    options: dict[str, str | int | bool] = Field(default={}, max_length=20)
+
+
+class QueryBody(_StatementBody):
     """The body of /api/query."""
 
-    sql: str
     max_rows: int | None = Field(default=None, ge=0)
 
 
-class PlanBody(_Body):
+class PlanBody(_StatementBody):
     """The body of /api/plan."""
 
-    sql: str
     analyze: bool = False
 
 
@@ -94,10 +100,12 @@ class Console:
 
     Args:
         sessions: who asks.
+        history: what the gateway did in the last hour.
     """
 
-    def __init__(self, sessions: ConsoleSessions) -> None:
+    def __init__(self, sessions: ConsoleSessions, history: History) -> None:
         self._sessions = sessions
+        self._history = history
 
     def list_routes(self) -> list[BaseRoute]:
         """Return the paths, for the server of the HTTP port."""
@@ -108,7 +116,9 @@ class Console:
             Route("/api/session", _answer(self._show_session)),
             Route("/api/query", _answer(self._query), methods=["POST"]),
             Route("/api/plan", _answer(self._plan), methods=["POST"]),
+            Route("/api/functions", _answer(self._list_functions)),
             Route("/api/tables", _answer(self._list_tables)),
+            Route("/api/history", _answer(self._show_history)),
             Route("/api/statements", _answer(self._list_statements)),
             Route("/api/statements/kill", _answer(self._kill), methods=["POST"]),
             Route("/console", lambda _: RedirectResponse("/console/")),
@@ -146,7 +156,8 @@ class Console:
         chosen = chosen or FORMATS[NDJSON]
         body = await _read(request, QueryBody)
         started = time.perf_counter()
-        result = await run_in_threadpool(session.connection.run, body.sql)
+        run = session.connection.run
+        result = await run_in_threadpool(run, body.sql, body.parameters, body.options)
         try:
             answer = chosen.create(result.schema)
         except pa.ArrowException:
@@ -158,12 +169,24 @@ class Console:
     async def _plan(self, request: Request) -> Response:
         session = await run_in_threadpool(self._sessions.find, request)
         body = await _read(request, PlanBody)
-        explain = "EXPLAIN ANALYZE " if body.analyze else "EXPLAIN "
-        return JSONResponse({"plan": await run_in_threadpool(session.connection.fetch, explain + body.sql)})
+        explain = "EXPLAIN ANALYZE FORMAT JSON " if body.analyze else "EXPLAIN "
+        run = session.connection.run
+        result = await run_in_threadpool(run, explain + body.sql, body.parameters, body.options)
+        rows = (await _read_all(request, result)).to_pylist()
+        return JSONResponse({"tree": json.loads(rows[0]["plan"])} if body.analyze else {"plan": rows})
 
     async def _list_tables(self, request: Request) -> Response:
         session = await run_in_threadpool(self._sessions.find, request)
         return JSONResponse(await _fetch_all(session, _TABLES))
+
+    async def _list_functions(self, request: Request) -> Response:
+        session = await run_in_threadpool(self._sessions.find, request)
+        rows = await run_in_threadpool(session.connection.fetch, "SHOW FUNCTIONS")
+        return JSONResponse({"functions": _group_functions(rows)})
+
+    async def _show_history(self, request: Request) -> Response:
+        await run_in_threadpool(self._sessions.find, request)
+        return JSONResponse({"samples": await run_in_threadpool(self._history.list_samples)})
 
     async def _list_statements(self, request: Request) -> Response:
         session = await run_in_threadpool(self._sessions.find, request)
@@ -179,12 +202,14 @@ class Console:
 
 
 _TABLES = {
-    "tables": "SELECT * FROM system.tables ORDER BY table_schema, table_name",
+    "tables": "SELECT t.*, coalesce(i.is_insertable_into = 'YES', false) AS is_writable "
+    "FROM system.tables t LEFT JOIN information_schema.tables i USING (table_schema, table_name) "
+    "ORDER BY table_schema, table_name",
     "regions": "SELECT * FROM system.regions ORDER BY table_schema, table_name, region_id",
     "generations": "SELECT table_schema, table_name, count(*) AS waiting, sum(rows) AS rows, "
     "max(lag_seconds) AS lag_seconds FROM system.generations WHERE NOT merged "
     "GROUP BY table_schema, table_name",
-    "columns": "SELECT table_schema, table_name, column_name, data_type, is_nullable "
+    "columns": "SELECT table_schema, table_name, column_name, data_type, udt_name, is_nullable "
     "FROM information_schema.columns ORDER BY table_schema, table_name, ordinal_position",
 }
 _STATEMENTS = {
@@ -246,8 +271,55 @@ async def _read(request: Request, model: type[T]) -> T:
         raise InvalidInputError(f"the body of {request.url.path} is wrong: {problems}") from None
 
 
+async def _read_all(request: Request, result: Result) -> pa.Table:
+    """Return all rows of a small result; stop its statement when its client goes away."""
+
+    async def watch() -> None:
+        # The body was read: what comes next is that the client goes.
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        result.cancel()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(watch)
+        rows = await anyio.to_thread.run_sync(_read_or_error, result)
+        tasks.cancel_scope.cancel()
+    if isinstance(rows, Exception):
+        raise rows
+    return rows
+
+
+def _read_or_error(result: Result) -> pa.Table | Exception:
+    """Return all rows, or what failed: a group of tasks would wrap it."""
+    try:
+        return result.read_all()
+    except _FAILURES as error:
+        return error
+
+
 async def _fetch_all(session: ConsoleSession, statements: dict[str, str]) -> dict[str, Any]:
     return {name: await run_in_threadpool(session.connection.fetch, sql) for name, sql in statements.items()}
+
+
+def _group_functions(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the functions by name, each with all of its signatures."""
+    functions: dict[str, dict[str, Any]] = {}
+    for row in sorted(rows, key=lambda row: str(row["function_name"])):
+        name = row["function_name"]
+        function = functions.setdefault(
+            name,
+            {
+                "name": name,
+                "kind": row["function_type"],
+                "syntax": row["syntax_example"],
+                "description": row["description"],
+                "signatures": [],
+            },
+        )
+        signature = f"{name}({', '.join(row['parameter_types'] or ())}) -> {row['return_type']}"
+        if signature not in function["signatures"]:
+            function["signatures"].append(signature)
+    return list(functions.values())
 
 
 def _describe_session(session: ConsoleSession) -> dict[str, object]:

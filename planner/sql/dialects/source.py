@@ -18,7 +18,9 @@ from planner.sql.tokens import at_position
 _MARK = "gateway_parameter_"
 _MARKED = re.compile(rf"{_MARK}(\d+)_")
 _LEADING_TOKENS = 8
-_PREFIXES = frozenset({"EXPLAIN", "ANALYZE", "VERBOSE", "FORMAT", "TREE", "INDENT", "DESCRIBE", "DESC"})
+_PREFIXES = frozenset(
+    {"EXPLAIN", "ANALYZE", "VERBOSE", "FORMAT", "TREE", "INDENT", "JSON", "DESCRIBE", "DESC"}
+)
 _NAMED = {"spark": ":", "duckdb": "$", "snowflake": ":$", "bigquery": "@"}
 """Characters with which a parameter with a number or name begins."""
 _NULL_SAFE = "<=>"

@@ -249,6 +249,7 @@ def test_a_star_stands_for_visible_columns(engine: QueryEngine, ask: Ask):
         "EXPLAIN VERBOSE SELECT * FROM orders WHERE email = 'u'",
         "EXPLAIN ANALYZE SELECT * FROM orders WHERE id = 9",
         "EXPLAIN ANALYZE VERBOSE SELECT count(*) FROM orders WHERE amount = 5",
+        "EXPLAIN ANALYZE FORMAT JSON SELECT count(*) FROM orders WHERE amount = 5",
         "EXPLAIN ANALYZE SELECT * FROM orders WHERE 1 / (amount - 5) < 7 AND code = '0'",
         "DESCRIBE orders",
         "DESCRIBE recent",

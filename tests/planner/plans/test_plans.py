@@ -1,13 +1,16 @@
 """The plans of scans and point lookups, as EXPLAIN shows them, in the shapes of the MemWAL specification."""
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import lance
 import pyarrow as pa
 import pytest
 
+from memwal.errors import InvalidInputError
 from planner.engine import QueryEngine, SessionSettings
 from planner.tables.state.catalog import Catalog
 from tests.planner.titled import Case, read_titled
@@ -95,3 +98,65 @@ def shown(statement: str, regions: dict[str, str], engine: QueryEngine) -> str:
         if region:
             plan = plan.replace(region, name)
     return re.sub(r"elapsed_compute=[^,\]]*", "elapsed_compute=?", plan).strip()
+
+
+def test_plans_as_objects_have_the_nodes_and_numbers_of_printed_ones(lake: dict[str, str]) -> None:
+    cases = [*read_titled("plans_scan.txt"), *read_titled("plans_lookup.txt")]
+    statements = {
+        case.parts[0].removeprefix("EXPLAIN ANALYZE ") for case in cases if "EXPLAIN ANALYZE" in case.parts[0]
+    }
+    statements -= {each for each in statements if each.startswith("[")}
+    statements.add(
+        "SELECT t.tenant, count(*) FROM tenants t JOIN items i ON t.id = i.id GROUP BY 1 ORDER BY 1"
+    )
+    assert len(statements) > 3
+    engines = [QueryEngine(Catalog.open(lake[""]), partitions=2) for _ in range(2)]
+    for sql in sorted(statements):
+        text = engines[0].execute(f"EXPLAIN ANALYZE {sql}").read_all()["plan"].to_pylist()[-1]
+        printed = [
+            (name, rows and int(rows))
+            for name, rows in re.findall(
+                r"^ *(\w+Exec)\b(?:.*metrics=\[output_rows=(\d+))?", text, re.MULTILINE
+            )
+        ]
+        ((kind, told),) = (
+            engines[1].execute(f"EXPLAIN ANALYZE FORMAT JSON {sql}").read_all().to_pylist()[0].values(),
+        )
+        assert kind == "json"
+        found = json.loads(told)
+        nodes = list(walk(found["plan"]))
+        assert [
+            (node["name"], node["rows"] if node["rows"] is not None else "") for node in nodes
+        ] == printed, sql
+        scans = [node["scan"] for node in nodes if node["scan"]]
+        assert [
+            f"regions={one['regions_read']}/{one['regions']}" for one in scans if one["regions"]
+        ] == re.findall(r"regions=\d+/\d+", text)
+        for one in scans:
+            assert sum(each["count"] for each in one["pruned"]) == one["regions"] - one["regions_read"]
+            assert all(each["reason"] in text for each in one["pruned"][:4])
+    for engine in engines:
+        engine.close()
+
+
+@pytest.mark.parametrize("column", ["id", "n", "s"])
+def test_lists_of_values_which_take_several_lines_hide_no_tree(engine: QueryEngine, column: str) -> None:
+    values = ", ".join(f"'{at}\n]'" if column == "s" else str(at) for at in range(12))
+    sql = f"SELECT n FROM items WHERE {column} IN ({values})"
+    text = engine.execute(f"EXPLAIN ANALYZE {sql}").read_all()["plan"][0].as_py()
+    assert "items: base v2" in text
+    assert "LanceScanExec" in text
+    told = engine.execute(f"EXPLAIN ANALYZE FORMAT JSON {sql}").read_all()["plan"][0].as_py()
+    assert "LanceScanExec" in {node["name"] for node in walk(json.loads(told)["plan"])}
+
+
+def walk(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield node
+    for child in node["inputs"]:
+        yield from walk(child)
+
+
+@pytest.mark.parametrize("sql", ["EXPLAIN FORMAT JSON SELECT 1", "EXPLAIN ANALYZE FORMAT TREE SELECT 1"])
+def test_formats_are_named_that_there_are(engine: QueryEngine, sql: str) -> None:
+    with pytest.raises(InvalidInputError, match="EXPLAIN ANALYZE has JSON"):
+        engine.execute(sql)

@@ -14,7 +14,7 @@ from planner.access.rights import FULL_ACCESS, TableAccess
 from planner.bridge.run_control import RunControl
 from planner.engine import PreparedQuery, QueryEngine
 from planner.plans.dataframes import Frames
-from planner.scans.explain import INDEXED_FROM
+from planner.scans.explain.objects import INDEXED_FROM
 from planner.scans.settings import DEFAULT_SETTINGS, NO_SHORTCUTS
 from tests.support.principals import create_principal
 from tests.support.tables import key_field

@@ -1,6 +1,7 @@
 """Text queries of every kind, said in SQL, find what pylance finds."""
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,37 @@ def find(docs: lance.LanceDataset, open_engine: Callable[[Path], QueryEngine]) -
 )
 def test_words_and_phrases(docs: lance.LanceDataset, find: Find, arguments: str, query: Any) -> None:
     assert find(arguments) == by_pylance(docs, query)
+
+
+def test_a_score_is_the_sum_of_what_each_word_adds_whatever_the_condition(
+    docs: lance.LanceDataset, open_engine: Callable[[Path], QueryEngine]
+) -> None:
+    engine = open_engine(Path(docs.uri).parent)
+    words = "rows writing compaction streams"
+    whole = scores(engine.execute(f"SELECT id, _score FROM lance_fts('docs', 'body', '{words}')").read_all())
+    assert len(whole) == 5
+    for id_, score in whole.items():
+        added = 0.0
+        for word in words.split():
+            search = f"SELECT id, _score FROM lance_fts('docs', 'body', '{word}') WHERE id = {id_}"
+            added += scores(engine.execute(search).read_all()).get(id_, 0.0)
+        assert added == pytest.approx(score, rel=1e-5)
+
+
+def test_plans_as_objects_tell_what_a_score_is_made_of(
+    docs: lance.LanceDataset, open_engine: Callable[[Path], QueryEngine]
+) -> None:
+    engine = open_engine(Path(docs.uri).parent)
+    search = "SELECT id FROM lance_fts('docs', 'body', 'compaction rows') WHERE id = 1"
+    told = engine.execute(f"EXPLAIN ANALYZE FORMAT JSON {search}").read_all()["plan"][0].as_py()
+    node = json.loads(told)["plan"]
+    while "statistics" not in node["facts"]:
+        (node,) = node["inputs"]
+    found = node["facts"]["statistics"]["body"]
+    with_rows = sum("row" in body.lower() for _, body, _ in ROWS)
+    assert found["documents"] == len(ROWS)
+    assert {term: of["documents"] for term, of in found["terms"].items()} == {"compact": 2, "row": with_rows}
+    assert found["terms"]["compact"]["idf"] == pytest.approx(math.log(1 + 3.5 / 2.5))
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,17 @@ export async function openSession(credentials) {
   return session;
 }
 
+// Return the columns and all rows of a small result; long texts, binaries and vectors are shortened.
+export async function fetchRows(sql) {
+  const found = { columns: [], rows: [] };
+  for await (const line of streamLines(await call("/api/query", { sql }))) {
+    if (line.error !== undefined) throw new ApiError(line.error, 200);
+    if (line.columns) found.columns = line.columns;
+    if (line.rows) found.rows.push(...line.rows);
+  }
+  return found;
+}
+
 // Yield the objects of a streamed answer, one a line.
 export async function* streamLines(response) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();

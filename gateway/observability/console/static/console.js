@@ -1,23 +1,27 @@
 // The frame: who is logged in, and which page is shown.
 import { call, openSession } from "./api.js";
-import * as now from "./now.js";
-import * as query from "./query.js";
-import * as tables from "./tables.js";
+import * as charts from "./pages/charts.js";
+import * as now from "./pages/now.js";
+import * as query from "./pages/query.js";
+import * as search from "./pages/search.js";
+import * as tables from "./pages/tables.js";
 
-const PAGES = { query: tables.refresh, tables: tables.refresh, now: now.refresh };
+const PAGES = { query: tables.refresh, search: search.refresh, tables: tables.refresh, now: now.refresh, charts: charts.refresh };
 const find = (id) => document.getElementById(id);
 let isOpen = false;
 
 async function show() {
   if (!isOpen) return;
-  const [page, text] = location.hash.slice(1).split("=");
+  const asked = new URLSearchParams(location.hash.slice(1).replaceAll("+", "%2B"));
+  const [page] = asked.keys();
   const name = page in PAGES ? page : "query";
   for (const other of Object.keys(PAGES)) {
     find(other).hidden = other !== name;
     document.querySelector(`[data-page=${other}]`).toggleAttribute("aria-current", other === name);
   }
   if (name === "query") {
-    if (text) query.openTab(decodeURIComponent(text));
+    const { query: text, ...others } = Object.fromEntries(asked);
+    if (text) query.openTab(text, others);
     query.focus();
   }
   await load(PAGES[name]);
@@ -25,6 +29,10 @@ async function show() {
 
 async function load(refresh) {
   try { await refresh(); find("failure").textContent = ""; } catch (error) { find("failure").textContent = error.message; }
+}
+
+function follow(name, refresh, milliseconds) {
+  setInterval(() => { if (isOpen && !find(name).hidden && find(`${name}-follow`).checked && !document.hidden) load(refresh); }, milliseconds);
 }
 
 function enter(session) {
@@ -49,7 +57,10 @@ find("logout").onclick = async () => { await call("/api/logout", {}); location.r
 find("tables-refresh").onclick = () => load(tables.refresh);
 document.addEventListener("logged-out", () => { if (isOpen) enter({ user: null, needs_login: true }); });
 addEventListener("hashchange", show);
-setInterval(() => { if (isOpen && !find("now").hidden && find("now-follow").checked && !document.hidden) load(now.refresh); }, 2000);
+follow("now", now.refresh, 2000);
+follow("charts", charts.refresh, 10_000);
 
 query.start();
+search.start();
+charts.start();
 openSession().then(enter, (error) => { find("failure").textContent = error.message; });

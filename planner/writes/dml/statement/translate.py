@@ -30,7 +30,7 @@ _WRITES = re.compile(r"\b(?:insert|replace|update|delete|merge|truncate)\b", re.
 _WORDS = frozenset({"insert", "replace", "update", "delete", "merge", "truncate"})
 _MAYBE_QUERY = frozenset({"with", "explain"})
 _STATEMENTS = (exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.TruncateTable)
-_EXPLAIN = re.compile(r"\s*EXPLAIN\s+(?:ANALYZE\s+)?(?:VERBOSE\s+)?", re.IGNORECASE)
+_EXPLAIN = re.compile(r"\s*EXPLAIN\s+(?:ANALYZE\s+)?(?:VERBOSE\s+)?(?:FORMAT\s+\w+\s+)?", re.IGNORECASE)
 _REPLACE = re.compile(r"^(\s*)REPLACE(?=\s+INTO\b)", re.IGNORECASE)
 
 

@@ -3,7 +3,8 @@
 import io
 import json
 import re
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,12 @@ _NEWEST = ["in the log", None, "in a generation", "base 3", "base 4", "base 5"]
 def lines(answer: httpx.Response) -> list[dict[str, Any]]:
     assert answer.status_code == 200, answer.text
     return [json.loads(line) for line in answer.text.splitlines()]
+
+
+def walk(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield node
+    for child in node["inputs"]:
+        yield from walk(child)
 
 
 class TestAnswers:
@@ -63,16 +70,19 @@ class TestAnswers:
         *_, rows, end = lines(site.log_in().post("/api/query", json={"sql": _ORDERS, "max_rows": 2}))
         assert (len(rows["rows"]), end["row_count"], end["cut"]) == (2, 2, True)
 
-    def test_whoever_goes_away_stops_the_statement(self, site: Site) -> None:
-        browser = site.log_in()
-        sql = "SELECT count(*) AS endless FROM range(10000000000) a CROSS JOIN range(100000) b"
+    @pytest.mark.parametrize("body", [{}, {"analyze": True}])
+    def test_whoever_goes_away_stops_the_statement(self, site: Site, body: dict[str, bool]) -> None:
+        browser, name = site.log_in(), f"endless_{len(body)}"
+        sql = f"SELECT count(*) AS {name} FROM range(10000000000) a CROSS JOIN range(100000) b"
         with pytest.raises(httpx.ReadTimeout):
-            browser.post("/api/query", json={"sql": sql}, timeout=1)
+            browser.post("/api/plan" if body else "/api/query", json={"sql": sql, **body}, timeout=1)
+        ends = time.monotonic() + 60
         while True:
             found = browser.get("/api/statements").json()
-            if not [query for query in found["under_way"] if "endless" in query["statement"]]:
+            if not [query for query in found["under_way"] if name in query["statement"]]:
                 break
-        (query,) = [query for query in found["latest"] if "endless" in query["statement"]]
+            assert time.monotonic() < ends, "the statement runs on"
+        (query,) = [query for query in found["latest"] if name in query["statement"]]
         assert query["state"] == "cancelled"
 
     def test_errors_have_the_words_and_the_status_of_the_gateway(self, site: Site) -> None:
@@ -88,9 +98,83 @@ class TestAnswers:
         assert (waiting["table_name"], waiting["waiting"], waiting["rows"]) == ("orders", 1, 1)
         assert (region["unflushed_entries"], region["unflushed_rows"]) == (1, 1)
 
-    def test_a_plan_tells_what_was_read(self, site: Site) -> None:
-        answer = site.log_in().post("/api/plan", json={"sql": _ORDERS, "analyze": True})
-        assert "DeduplicateExec" in answer.text or "LanceScanExec" in answer.text, answer.text
+    def test_a_plan_that_has_run_is_a_tree(self, site: Site) -> None:
+        browser = site.log_in()
+        asked = {"sql": "SELECT note FROM orders WHERE id < $1", "parameters": [2], "analyze": True}
+        tree = browser.post("/api/plan", json=asked).json()["tree"]
+        nodes = list(walk(tree["plan"]))
+        assert {"DatasetExec", "DeduplicateExec"} <= {node["name"] for node in nodes}
+        (scan,) = [node["scan"] for node in nodes if node["scan"]]
+        assert (scan["table"], scan["regions"], scan["regions_read"]) == ("orders", 1, 1)
+        assert [node["rows"] for node in nodes if node["name"] == "DeduplicateExec"] == [2]
+        told = browser.post("/api/plan", json={**asked, "analyze": False}).json()["plan"]
+        assert "DeduplicateExec" in told[-1]["plan"]
+
+    def test_parameters_are_bound_and_never_text(self, site: Site) -> None:
+        browser = site.log_in()
+
+        def ask(sql: str, *parameters: object) -> list[Any]:
+            answer = lines(browser.post("/api/query", json={"sql": sql, "parameters": parameters}))
+            return answer[1]["rows"]  # type: ignore[no-any-return]
+
+        assert ask("SELECT note FROM orders WHERE id = $1 AND note <> $2", 3, "' OR 1 = 1 --") == [["base 3"]]
+        assert ask("SELECT ? AS a, ? AS b, ? AS c", "1", 2.5, None) == [["1", 2.5, None]]
+        assert ask("SELECT DATE '2020-01-01' < $1 AS later", "2020-01-02") == [[True]]
+        assert ask("SELECT $1 + 0 AS big FROM orders WHERE id = $1", 4) == [[4]]
+        vector = [0.5] * 64
+        found = ask("SELECT count(*) FROM lance_vector_search('orders', 'vec', $1, k => 4)", vector)
+        assert found == [[4]]
+        large = "x" * 200_000
+        assert ask("SELECT length($1) AS long, id FROM orders WHERE id < $2", large, 1) == [[len(large), 0]]
+        for parameters, told in (
+            ([1, 2], "1 parameters, and 2 were given"),
+            (["x"], "int64"),
+            ([{"a": 1}], ""),
+        ):
+            body = {"sql": "SELECT note FROM orders WHERE id = $1", "parameters": parameters}
+            answer = browser.post("/api/query", json=body)
+            assert (answer.status_code, told in answer.json()["error"]) == (400, True), answer.text
+        kept = re.search(
+            r"^lance_gateway_prepared_statements (\S+)$", browser.get("/metrics").text, re.MULTILINE
+        )
+        assert kept is not None
+        assert float(kept[1]) == 0
+
+    def test_options_are_those_of_one_statement(self, site: Site) -> None:
+        browser = site.log_in()
+
+        def ask(sql: str, **options: object) -> httpx.Response:
+            return browser.post("/api/query", json={"sql": sql, "options": options})
+
+        unflushed = "SELECT note FROM orders WHERE id = 0"
+        assert lines(ask(unflushed, consistency="flushed"))[1]["rows"] == [["base 0"]]
+        assert lines(ask(unflushed))[1]["rows"] == [["in the log"]]
+        assert lines(ask("SELECT `id` FROM orders WHERE `id` = 1", dialect="mysql"))[1]["rows"] == [[1]]
+        assert ask("DELETE FROM orders WHERE id = 77", read_only=True).status_code == 403
+        for options in ({"dialect": "x\r\ncookie: y"}, {"dialect": "klingon"}, {"authorization": "Bearer x"}):
+            assert ask("SELECT 1", **options).status_code == 400
+
+    def test_functions_are_listed_once_with_all_signatures(self, site: Site) -> None:
+        functions = site.log_in().get("/api/functions").json()["functions"]
+        (found,) = [each for each in functions if each["name"] == "repeat"]
+        assert found["syntax"] == "repeat(str, n)"
+        assert "repeat(String, Int64) -> String" in found["signatures"]
+
+    def test_history_counts_statements(self, site: Site) -> None:
+        browser = site.log_in()
+        *_, last = browser.get("/api/history").json()["samples"]
+        lines(browser.post("/api/query", json={"sql": "SELECT * FROM range(1000)"}))
+        *_, last = browser.get("/api/history").json()["samples"]
+        assert last["statements"] > 0
+        assert last["sent_rows"] * last["seconds"] > 999
+        assert 0 < last["p50_seconds"] <= last["p99_seconds"]
+        assert last["memory_bytes"] > 1 << 20
+
+    def test_tables_tell_who_may_write(self, guarded: Site) -> None:
+        for user, may in (("olga", True), ("rita", False)):
+            tables = guarded.log_in(user).get("/api/tables").json()["tables"]
+            (orders,) = [each for each in tables if each["table_name"] == "orders"]
+            assert orders["is_writable"] is may
 
     def test_every_path_is_described(self, site: Site) -> None:
         described = site.browse().get("/api/openapi.json").json()["paths"]
@@ -109,7 +193,7 @@ class TestAnswers:
 class TestAttacks:
     """Whoever has no session, or makes others use theirs, gets nothing."""
 
-    @pytest.mark.parametrize("path", ["/api/tables", "/api/statements"])
+    @pytest.mark.parametrize("path", ["/api/tables", "/api/statements", "/api/functions", "/api/history"])
     def test_without_a_session_nothing_is_told(self, guarded: Site, path: str) -> None:
         assert guarded.browse().get(path).status_code == 401
         forged = {"cookie": "lance_gateway_console=forged"}
@@ -170,8 +254,16 @@ class TestAttacks:
         for sql in ("SELECT * FROM secret", "DELETE FROM orders"):
             answer = browser.post("/api/query", json={"sql": sql})
             assert answer.status_code in {403, 404}, answer.text
-        for path in ("/api/tables", "/api/statements"):
+        for path in ("/api/tables", "/api/statements", "/api/history"):
             assert "canary" not in browser.get(path).text
+        (scan,) = [
+            node["scan"]
+            for node in walk(
+                browser.post("/api/plan", json={"sql": _ORDERS, "analyze": True}).json()["tree"]["plan"]
+            )
+            if node["scan"]
+        ]
+        assert (scan["is_restricted"], scan["version"], scan["regions"]) == (True, None, None)
         guarded.log_in("olga").post("/api/query", json={"sql": "SELECT canary FROM secret"})
         assert "canary" not in browser.get("/api/statements").text
 

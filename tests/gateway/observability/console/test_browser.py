@@ -14,7 +14,7 @@ from selenium.common import exceptions
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
-from selenium.webdriver.support.ui import WebDriverWait
+from selenium.webdriver.support.ui import Select, WebDriverWait
 
 from tests.gateway.observability.console.conftest import PASSWORD, Site
 
@@ -66,13 +66,22 @@ class Page:
         """Click what may be drawn anew at any time."""
         self.wait(lambda: self.find(selector).click() is None)
 
-    def run(self, sql: str) -> None:
-        """Write a statement in the editor, and run it as a keyboard does."""
+    def write(self, sql: str) -> WebElement:
+        """Write a statement in the editor."""
         content = self.find(".cm-content")
         content.send_keys(Keys.CONTROL, "a")
         content.send_keys(Keys.DELETE)
-        content.send_keys(sql, Keys.ESCAPE)
-        content.send_keys(Keys.CONTROL, Keys.ENTER)
+        content.send_keys(sql)
+        return content
+
+    def run(self, sql: str) -> None:
+        """Write a statement in the editor, and run it as a keyboard does."""
+        self.write(sql).send_keys(Keys.ESCAPE)
+        self.find(".cm-content").send_keys(Keys.CONTROL, Keys.ENTER)
+
+    def choose(self, selector: str, value: str) -> None:
+        """Choose an option, as a user does."""
+        Select(self.find(selector)).select_by_value(value)
 
     def keep(self, name: str) -> None:
         folder = os.environ.get("CONSOLE_SCREENSHOTS")
@@ -182,9 +191,119 @@ def test_now_shows_statements_and_kills_them(page: Page) -> None:
     page.wait(lambda: "killed" in page.text("#status"))
 
 
+def test_names_of_functions_and_of_columns_behind_an_alias_are_offered(page: Page) -> None:
+    offered = "#editor .cm-tooltip-autocomplete"
+    page.write("SELECT split_p")
+    page.wait(lambda: "split_part" in page.text(offered))
+    page.wait(lambda: "split_part(str, delimiter, pos)" in page.text("#editor"))
+    page.find(".cm-content").send_keys(Keys.ENTER)
+    page.wait(lambda: "split_part(" in page.text(".cm-content"))
+    page.write("SELECT  FROM orders o").send_keys(Keys.ESCAPE, *[Keys.LEFT] * len(" FROM orders o"), "o.")
+    page.wait(lambda: page.text(offered).split() == ["id", "note", "vec"])
+    page.find(".cm-content").send_keys(Keys.ESCAPE)
+    assert page.list_complaints() == []
+
+
+def test_a_tab_has_its_parameters_and_dialect_and_so_has_its_link(page: Page) -> None:
+    page.choose("#dialect", "mysql")
+    page.choose("#consistency", "flushed")
+    page.find("#parameters").send_keys('0, "%"')
+    page.run("SELECT `note` FROM `orders` WHERE `id` = ? AND `note` LIKE ?")
+    page.wait(lambda: "base 0" in page.text("#result"))
+    page.find("#share").click()
+    link = page.driver.current_url
+    page.find("#tabs button:last-child").click()
+    assert [page.find(f"#{name}").get_attribute("value") for name in ("dialect", "parameters")] == [
+        "postgres",
+        "",
+    ]
+    page.driver.get("about:blank")
+    page.driver.get(link)
+    page.wait(lambda: page.find("#dialect").get_attribute("value") == "mysql")
+    page.find("#run").click()
+    page.wait(lambda: "base 0" in page.text("#result"))
+    page.find("#parameters").clear()
+    page.find("#parameters").send_keys("0, oops", Keys.ENTER)
+    page.wait(lambda: "no JSON" in page.text("#status.error"))
+    page.driver.execute_script("localStorage.clear()")
+
+
+def test_searches_are_tried_and_their_scores_explained(page: Page, site: Site) -> None:
+    made = site.log_in().post("/api/query", json={"sql": "CREATE INDEX ON orders USING FTS (note)"})
+    assert '"done":true' in made.text, made.text
+    page.find("[data-page=search]").click()
+    page.wait(lambda: "main.orders" in page.text("#search-table"))
+    page.choose("#search-table", "main.orders")
+    page.find("#search-words").send_keys("base generation")
+    page.wait(lambda: "lance_fts('main.orders', 'note', 'base generation'" in page.text("#search-sql"))
+    page.find("#search-words").send_keys(Keys.ENTER)
+    page.wait(lambda: page.text("#search-status").startswith("4 rows in"))
+    page.find("#search-explain").click()
+    page.wait(lambda: "generation" in page.text("#search-terms"))
+    rows = [
+        [cell.text for cell in row.find_elements(By.TAG_NAME, "td")]
+        for row in page.driver.find_elements(By.CSS_SELECTOR, "#search-terms h2:first-child + div tbody tr")
+    ]
+    assert rows[0][0] == "2"
+    assert float(rows[0][2]) > float(rows[0][1]) == 0
+    for _, *terms, score in rows:
+        assert abs(sum(map(float, terms)) - float(score)) < 0.002
+    page.wait(lambda: "weight (idf)" in page.text("#search-terms"))
+    page.find("#search-row").send_keys("id = 5")
+    page.find("#search-where").send_keys("id > 2")
+    page.find("#search-form .main").click()
+    page.wait(lambda: "_hybrid_score" in page.text("#search-result"))
+    page.keep("search")
+    page.choose("#search-by", "list")
+    page.find("#search-list").send_keys("0.1, 0.2")
+    page.find("#search-words").clear()
+    page.find("#search-form .main").click()
+    page.wait(lambda: "64" in page.text("#search-status.error"))
+    page.find("#search-open").click()
+    page.wait(lambda: "lance_vector_search" in page.text(".cm-content"))
+    assert page.list_complaints() == []
+
+
+def test_the_last_hour_is_drawn(page: Page) -> None:
+    page.find("[data-page=charts]").click()
+    page.wait(lambda: len(page.driver.find_elements(By.CSS_SELECTOR, "#charts figure canvas")) == 6)
+    page.wait(lambda: "workers:" in page.text("#charts-list"))
+    page.keep("charts")
+    assert page.list_complaints() == []
+
+
+def test_a_table_is_optimised_after_a_second_click(page: Page) -> None:
+    page.find("[data-page=tables]").click()
+    page.wait(lambda: "orders" in page.text("#tables-list"))
+    page.click("#tables-list button")
+    button = "#table-detail .bar button"
+    page.click(button)
+    page.wait(lambda: "Click again" in page.text("#table-detail"))
+    page.click(button)
+    page.wait(lambda: "fragments after" in page.text("#table-detail"))
+    assert page.list_complaints() == []
+
+
+def test_a_plan_is_a_tree_in_which_the_slow_node_stands_out(page: Page) -> None:
+    page.run("SELECT note, count(*) FROM orders WHERE id < 5 GROUP BY note ORDER BY 1")
+    page.wait(lambda: page.text("#status").startswith("5 rows"))
+    page.find("#explain").click()
+    page.wait(lambda: "base v" in page.text("#plan"))
+    assert "1 of 1 regions read" in page.text("#plan")
+    assert len(page.driver.find_elements(By.CSS_SELECTOR, "#plan .slow")) == 1
+    node = page.find("#plan details summary")
+    shown = page.text("#plan")
+    node.send_keys(Keys.ENTER)
+    page.wait(lambda: len(page.text("#plan")) < len(shown))
+    node.send_keys(Keys.ENTER)
+    page.keep("plan")
+    assert page.list_complaints() == []
+
+
 def test_a_phone_shows_a_plan_without_scrolling_sideways(page: Page) -> None:
     page.driver.set_window_size(500, 800)
     page.run("SELECT * FROM orders")
+    page.wait(lambda: page.text("#status").startswith("6 rows in"))
     page.find("#explain").click()
     page.wait(lambda: "Exec" in page.text("#plan"))
     wide = "return document.documentElement.scrollWidth > document.documentElement.clientWidth"

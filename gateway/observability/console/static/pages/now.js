@@ -1,6 +1,6 @@
 // The page Now: what runs, what was slow, and who is here.
-import { fetchJson } from "./api.js";
-import { element, makeTable } from "./grid.js";
+import { fetchJson } from "../api.js";
+import { element, makeTable } from "../grid.js";
 
 const COLUMNS = {
   under_way: ["kill", "user", "state", "phase", "statement", "created_at", "rows"],

@@ -1,6 +1,7 @@
 // The page Tables: how fresh each table is, and what it consists of.
-import { fetchJson } from "./api.js";
-import { element, makeTable } from "./grid.js";
+import { fetchJson } from "../api.js";
+import { element, makeTable } from "../grid.js";
+import { drawUpkeep } from "./upkeep.js";
 import { complete, openTab } from "./query.js";
 
 const key = (row) => `${row.table_schema}.${row.table_name}`;
@@ -32,6 +33,7 @@ function show(table, regions, columns) {
   document.getElementById("table-detail").replaceChildren(
     element("h2", {}, key(table), " ", ask),
     element("p", {}, `key: ${(table.primary_key ?? []).join(", ") || "none"}${table.comment ? ` · ${table.comment}` : ""}`),
+    drawUpkeep(table),
     element("div", { className: "scroll" }, makeTable(columns.filter((column) => key(column) === key(table)), ["column_name", "data_type", "is_nullable"])),
     element("h2", {}, "Regions"),
     element("div", { className: "scroll" }, makeTable(regions, ["region_id", "region_values", "status", "writer_epoch", "unmerged_generations", "unflushed_entries", "unflushed_rows"])),

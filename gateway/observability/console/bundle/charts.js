@@ -1,0 +1,2 @@
+// The charts of the console: uPlot, in one file.
+export { default } from "uplot";
