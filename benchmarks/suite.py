@@ -6,6 +6,7 @@ from pathlib import Path
 from benchmarks import (
     adbc_lookups,
     changes,
+    console,
     first_touch,
     freshness,
     generations_cost,
@@ -59,6 +60,7 @@ FAMILIES: dict[str, Family] = {
     "hybrid_search": hybrid_search.run,
     "search_curves": search_curves.run,
     "search_memory": search_memory.run,
+    "console": console.run,
     "roapi": roapi.run,
     "ingest": ingest.run,
     "inserts": inserts.run,
