@@ -1,0 +1,110 @@
+import java.util.Set;
+import liquibase.CatalogAndSchema;
+import liquibase.database.AbstractJdbcDatabase;
+import liquibase.database.DatabaseConnection;
+import liquibase.exception.DatabaseException;
+import liquibase.structure.DatabaseObject;
+import liquibase.structure.core.Index;
+
+/** Lance Gateway for Liquibase 4.33, over the Arrow Flight SQL JDBC driver: names in lower case, and each statement committed when it returns. */
+public class LanceGatewayDatabase extends AbstractJdbcDatabase {
+    private static final String NAME = "Lance Gateway";
+    private static final Set<String> SYSTEM_SCHEMAS = Set.of("information_schema", "system");
+
+    public LanceGatewayDatabase() {
+        unquotedObjectsAreUppercased = false;
+        setCurrentDateTimeFunction("now()");
+    }
+
+    @Override
+    public int getPriority() {
+        return PRIORITY_DATABASE;
+    }
+
+    @Override
+    public String getShortName() {
+        return "lance_gateway";
+    }
+
+    @Override
+    protected String getDefaultDatabaseProductName() {
+        return NAME;
+    }
+
+    @Override
+    public boolean isCorrectDatabaseImplementation(DatabaseConnection connection) throws DatabaseException {
+        return NAME.equals(connection.getDatabaseProductName());
+    }
+
+    @Override
+    public String getDefaultDriver(String url) {
+        return url.startsWith("jdbc:arrow-flight-sql:") ? "org.apache.arrow.driver.jdbc.ArrowFlightJdbcDriver" : null;
+    }
+
+    @Override
+    public Integer getDefaultPort() {
+        return 31337;
+    }
+
+    @Override
+    protected String getConnectionCatalogName() {
+        return "lance";
+    }
+
+    @Override
+    protected String getConnectionSchemaName() {
+        return "main";
+    }
+
+    @Override
+    public boolean isCaseSensitive() {
+        return false;
+    }
+
+    @Override
+    public CatalogAndSchema.CatalogAndSchemaCase getSchemaAndCatalogCase() {
+        return CatalogAndSchema.CatalogAndSchemaCase.LOWER_CASE;
+    }
+
+    @Override
+    public boolean supportsCatalogInObjectName(Class<? extends DatabaseObject> type) {
+        return false;
+    }
+
+    /** An index is in the schema of its table. */
+    @Override
+    public String escapeIndexName(String catalog, String schema, String index) {
+        return escapeObjectName(index, Index.class);
+    }
+
+    @Override
+    public boolean isSystemObject(DatabaseObject object) {
+        return super.isSystemObject(object)
+                || (object.getSchema() != null && SYSTEM_SCHEMAS.contains(object.getSchema().getName()));
+    }
+
+    @Override
+    public boolean supportsDDLInTransaction() {
+        return false;
+    }
+
+    @Override
+    public boolean supportsAutoIncrement() {
+        return false;
+    }
+
+    @Override
+    public boolean supportsSequences() {
+        return false;
+    }
+
+    @Override
+    public boolean supportsInitiallyDeferrableColumns() {
+        return false;
+    }
+
+    @Override
+    public boolean supportsTablespaces() {
+        return false;
+    }
+}
