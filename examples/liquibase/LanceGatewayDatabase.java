@@ -1,19 +1,15 @@
-import java.util.Set;
 import liquibase.CatalogAndSchema;
-import liquibase.database.AbstractJdbcDatabase;
 import liquibase.database.DatabaseConnection;
+import liquibase.database.core.PostgresDatabase;
 import liquibase.exception.DatabaseException;
 import liquibase.structure.DatabaseObject;
 import liquibase.structure.core.Index;
 
 /** Lance Gateway for Liquibase 4.33, over the Arrow Flight SQL JDBC driver: names in lower case, and each statement committed when it returns. */
-public class LanceGatewayDatabase extends AbstractJdbcDatabase {
+public class LanceGatewayDatabase extends PostgresDatabase {
     private static final String NAME = "Lance Gateway";
-    private static final Set<String> SYSTEM_SCHEMAS = Set.of("information_schema", "system");
 
     public LanceGatewayDatabase() {
-        unquotedObjectsAreUppercased = false;
-        setCurrentDateTimeFunction("now()");
     }
 
     @Override
@@ -47,7 +43,7 @@ public class LanceGatewayDatabase extends AbstractJdbcDatabase {
     }
 
     @Override
-    protected String getConnectionCatalogName() {
+    public String getConnectionCatalogName() {
         return "lance";
     }
 
@@ -77,10 +73,16 @@ public class LanceGatewayDatabase extends AbstractJdbcDatabase {
         return escapeObjectName(index, Index.class);
     }
 
+    /** The gateway does not tell the text of views. */
+    @Override
+    public String getViewDefinition(CatalogAndSchema schema, String view) {
+        return null;
+    }
+
     @Override
     public boolean isSystemObject(DatabaseObject object) {
         return super.isSystemObject(object)
-                || (object.getSchema() != null && SYSTEM_SCHEMAS.contains(object.getSchema().getName()));
+                || (object.getSchema() != null && "system".equals(object.getSchema().getName()));
     }
 
     @Override
