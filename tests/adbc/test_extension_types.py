@@ -1,4 +1,4 @@
-"""Columns of Arrow's extension types that others wrote: UUIDs and JSON, for Arrow's clients and for JDBC's."""
+"""Columns of Arrow's extension types that others wrote: UUIDs and JSON, for clients of Arrow and of JDBC."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -85,4 +85,4 @@ def test_a_cast_that_cannot_be_described_is_refused_with_the_way_out(
     cursor.execute(
         "SELECT CAST(coalesce(j, j) AS BIGINT), sum(CAST(j AS INT)) FROM t WHERE id = 3 GROUP BY 1"
     )
-    assert cursor.fetchall() == [(2, 2)]
+    assert cursor.fetchall() == [(2, 3)]
