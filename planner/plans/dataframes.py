@@ -125,8 +125,8 @@ class Frames:
             return self._read_schema(frame)
         except pa.ArrowInvalid as error:
             msg = (
-                "a column of the result casts one of an extension type, such as arrow.json or arrow.uuid: cast "
-                "what a function returns, as in CAST(coalesce(j, j) AS BIGINT), or write encode(u, 'hex')"
+                "a column of the result casts one of an extension type, such as arrow.json or arrow.uuid: "
+                "cast what a function returns, as in CAST(coalesce(j, j) AS BIGINT) or encode(u, 'hex')"
             )
             raise UnsupportedError(msg) from error
 
