@@ -142,6 +142,7 @@ class GatewayServer(flight.FlightServerBase):
                 streams,
                 writes=engine.catalog.writing is not None,
                 transaction_seconds=limits.transaction_idle_seconds,
+                on_asked=self.sessions.offer,
             ),
             self.sessions,
             TransactionActions(self.transactions, updates),
@@ -316,7 +317,7 @@ class GatewayServer(flight.FlightServerBase):
             access = security.access(identity)
         session_id, settings = None, DEFAULTS
         if session is not None:
-            session_id = session.session_id
+            session_id = session.session_id or self.sessions.find_offered(session.offered, identity.name)
             settings = session.apply_to(self.sessions.find_settings(session_id, identity.name))
             access = self.temporary.extend(access, session_id)
         if headers.upload is not None:
@@ -331,6 +332,7 @@ class GatewayServer(flight.FlightServerBase):
             context.is_cancelled,
             headers.upload,
             frozenset() if session is None else frozenset(session.chosen),
+            offered=None if session is None else session.offered,
         )
 
     def _end_session(self, session_id: str) -> None:

@@ -5,12 +5,17 @@ A session begins when a client first sets or asks for options: the answer sets t
 known (closed, idle too long, or from before a restart) are refused: running them with other settings than
 the ones that were set would answer another question.
 
+Drivers that ask for facts about the server when they connect are offered an id by another cookie. Who sends
+it back keeps cookies, so a session can begin with the call that needs it: under that id, which calls name
+until they have the session's cookie, too.
+
 A call may also choose options for itself, by headers that are named like them: drivers that know no session
 options, such as JDBC, let their users send headers. The header wins, except that a session that is
 `read_only` stays so: either of the two is enough.
 """
 
 import dataclasses
+import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,6 +34,10 @@ from planner.scans.settings import Shortcuts, format_shortcuts, parse_shortcuts
 from protos import flight_pb2
 
 COOKIE = "arrow_flight_session_id"
+OFFER = "lance_gateway_offered_session"
+"""Cookie with the id that a session of the client would have."""
+_ID_BYTES = 16
+_OFFERED = re.compile(rf"[\w-]{{{len(secrets.token_urlsafe(_ID_BYTES))}}}", re.ASCII)
 NO_SESSION = (
     "the statement was not executed, since the call names no session that could keep the setting: let the "
     "driver keep cookies (ADBC: adbc.flight.sql.rpc.with_cookie_middleware), and execute it again; or "
@@ -97,11 +106,13 @@ class SessionHeaders:
         session_id: of the cookie, None where there is none.
         chosen: the value of each option that has a header.
         is_jdbc: whether the client seems to be the JDBC driver.
+        offered: the id that the client was offered, None where it sends none.
     """
 
     session_id: str | None
     chosen: Mapping[str, str]
     is_jdbc: bool
+    offered: str | None = None
 
     def apply_to(self, settings: SessionSettings) -> SessionSettings:
         """Return the settings of a session, overridden by the options of this call.
@@ -121,8 +132,13 @@ class SessionHeaders:
 def read_session(headers: Mapping[str, Sequence[str]]) -> SessionHeaders:
     """Read the cookie, the options and the user agent of a call."""
     chosen = {_HEADERS[header]: headers[header][-1] for header in headers.keys() & _HEADERS.keys()}
+    cookies = _read_cookies(headers.get("cookie", ()))
+    offered = cookies.get(OFFER, "")
     return SessionHeaders(
-        _read_session_id(headers.get("cookie", ())), chosen, is_jdbc(*headers.get("user-agent", ()))
+        cookies.get(COOKIE) or None,
+        chosen,
+        is_jdbc(*headers.get("user-agent", ())),
+        offered if _OFFERED.fullmatch(offered) else None,
     )
 
 
@@ -199,14 +215,36 @@ class Sessions:
             )
         return session.settings
 
+    def find_offered(self, session_id: str | None, user: str) -> str | None:
+        """Return an id that a client was offered if a session of the user has begun under it."""
+        session = None if session_id is None else self._sessions.get(session_id)
+        return None if session is None or session.user != user else session_id
+
     def find_notes(self, call: Call) -> Mapping[str, str]:
         """Return what the client said in the session of a call that changes no answer."""
         session = None if call.session_id is None else self._sessions.get(call.session_id)
         return {} if session is None else session.notes
 
-    def open(self, call: Call) -> None:
-        """Open a session for a client, unless the call has one: the answer to the call sets its cookie."""
+    def offer(self, call: Call) -> None:
+        """Offer a client the id of a session, unless it has one."""
+        if call.session_id is None and call.offered is None:
+            call.add_header("set-cookie", f"{OFFER}={secrets.token_urlsafe(_ID_BYTES)}")
+
+    def open(self, call: Call) -> Call:
+        """Open a session for a client, unless the call has one: the answer to the call sets its cookie.
+
+        Returns:
+            The call, which is in the session if the client was offered it.
+        """
+        call = self.join(call)
         self._keep(call, self.find_settings(call.session_id, call.identity.name))
+        return self.join(call)
+
+    def join(self, call: Call) -> Call:
+        """Return the call in the session that has begun since, under the id that its client was offered."""
+        if call.session_id is not None:
+            return call
+        return dataclasses.replace(call, session_id=self.find_offered(call.offered, call.identity.name))
 
     def change(self, call: Call, settings: SessionSettings, notes: Mapping[str, str]) -> None:
         """Replace the options of the session of a call, and add to its notes.
@@ -302,7 +340,10 @@ class Sessions:
                 # Not put: a session that another call has closed meanwhile stays closed.
                 self._sessions.replace(call.session_id, dataclasses.replace(session, settings=settings))
             return
-        session_id = secrets.token_urlsafe(16)
+        session_id = call.offered
+        if session_id is None or self._sessions.get(session_id) is not None:
+            # What was offered may be the session of another user by now.
+            session_id = secrets.token_urlsafe(_ID_BYTES)
         call.add_header("set-cookie", f"{COOKIE}={session_id}")
         self._sessions.put(session_id, Session(call.identity.name, call.peer, datetime.now(UTC), settings))
 
@@ -326,13 +367,9 @@ def list_options(settings: SessionSettings) -> dict[str, str | int | bool]:
     return options | {"shortcuts": format_shortcuts(settings.shortcuts)}
 
 
-def _read_session_id(cookies: Sequence[str]) -> str | None:
-    for header in cookies:
-        for pair in header.split(";"):
-            name, _, value = pair.strip().partition("=")
-            if name == COOKIE and value:
-                return value
-    return None
+def _read_cookies(headers: Sequence[str]) -> dict[str, str]:
+    pairs = (pair.strip().partition("=") for header in headers for pair in header.split(";"))
+    return {name: value for name, _, value in pairs}
 
 
 def _change_option(

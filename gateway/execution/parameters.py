@@ -7,6 +7,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from uuid import UUID
 
 import pyarrow as pa
 from pyarrow import flight
@@ -304,6 +305,8 @@ def _cast_column(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
     try:
         if is_vector_type(field.type) and pa.types.is_string(plain_type(column.type)):
             return _cast_by_row(column, field, lambda row: _parse_vector(row.as_py(), field))
+        if field.type.equals(pa.uuid()) and pa.types.is_string(plain_type(column.type)):
+            return _cast_by_row(column, field, lambda row: _parse_uuid(row.as_py(), field))
         if pa.types.is_union(column.type):
             # Some clients bind every value as a union, whose rows have types of their own.
             return _cast_by_row(column, field, lambda row: row.value.cast(field.type))
@@ -328,6 +331,17 @@ def _cast_by_row(
             rows = chunk.slice(start, _OBJECT_ROWS)
             chunks.append(pa.array([convert(row) for row in rows], field.type))
     return pa.chunked_array(chunks, field.type)
+
+
+def _parse_uuid(text: str | None, field: pa.Field) -> bytes | None:
+    """Parse a UUID that was bound as text, as which JDBC's driver reads it."""
+    try:
+        return None if text is None else UUID(text).bytes
+    except ValueError as error:
+        msg = (
+            f"parameter {field.name} is a UUID, such as '00000000-0000-0000-0000-000000000000', not {text!r}"
+        )
+        raise InvalidInputError(msg) from error
 
 
 def _parse_vector(text: str | None, field: pa.Field) -> list[float] | None:

@@ -7,7 +7,7 @@ since newer drivers ask for newer codes along with the ones that they need.
 """
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from types import MappingProxyType
 from typing import TypeAlias
@@ -261,10 +261,14 @@ class SqlInfo:
         streams: sends results.
         writes: whether the gateway takes statements that change something.
         transaction_seconds: how long a transaction may be idle.
+        on_asked: is told of each call that asks.
     """
 
-    def __init__(self, streams: Streams, *, writes: bool, transaction_seconds: float) -> None:
+    def __init__(
+        self, streams: Streams, *, writes: bool, transaction_seconds: float, on_asked: Callable[[Call], None]
+    ) -> None:
         self._streams = streams
+        self._on_asked = on_asked
         # Whether the session only reads, whether the driver is JDBC's -> the values.
         self._values = {
             (reads, is_jdbc): collect_values(
@@ -283,7 +287,8 @@ class SqlInfo:
             Ticket(sql.CommandGetSqlInfo, self._stream),
         )
 
-    def _plan(self, command: sql.CommandGetSqlInfo, _call: Call) -> PlannedStream:
+    def _plan(self, command: sql.CommandGetSqlInfo, call: Call) -> PlannedStream:
+        self._on_asked(call)
         return PlannedStream(SCHEMA, pack(command))
 
     def _stream(self, command: sql.CommandGetSqlInfo, call: Call) -> flight.FlightDataStream:

@@ -146,6 +146,7 @@ class Call:
         transaction: that the call is part of; None where each statement stands alone.
         transaction_id: by which the call, or what it brings back, names the transaction; b"" if that is
             the session's.
+        offered: the id that a session of the client would have, None where it was offered none.
     """
 
     peer: str
@@ -159,6 +160,7 @@ class Call:
     chosen: frozenset[str] = frozenset()
     transaction: Transaction | None = None
     transaction_id: bytes = b""
+    offered: str | None = None
 
     @property
     def temporary(self) -> str:

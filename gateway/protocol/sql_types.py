@@ -179,7 +179,9 @@ ALL_TYPES: tuple[SqlType, ...] = tuple(
 
 
 def find_sql_type(data_type: pa.DataType) -> SqlType | None:
-    """Return the SQL type of an Arrow type; None where it has none."""
+    """Return the SQL type of an Arrow type, or of what an extension type stores; None where it has none."""
+    if isinstance(data_type, pa.BaseExtensionType):
+        return find_sql_type(data_type.storage_type)
     found = _BY_TYPE.get(data_type)
     if found is not None:
         return found

@@ -24,7 +24,6 @@ from memwal.creating import list_key_columns
 from memwal.errors import AlreadyExistsError, InvalidInputError, NotFoundError, PreconditionError
 from memwal.storage.jobs import Job
 from memwal.storage.table_names import CATALOG, MAIN_SCHEMA, TEMPORARY, TableName
-from planner.access.rights import Access, SessionAccess
 from planner.access.visible_catalog import SYSTEM_SCHEMAS
 from planner.bridge.plain_types import conform, plain_type
 from planner.bridge.run_control import RunControl
@@ -49,8 +48,7 @@ _MODES: Mapping[int, _Mode] = MappingProxyType(
 )
 _NO_SESSION = (
     "temporary tables are of a session, and this ingestion names none, so nothing was written: let the "
-    "driver keep cookies (ADBC: adbc.flight.sql.rpc.with_cookie_middleware), and begin with CREATE "
-    "TEMPORARY TABLE, which opens a session; then append to that table"
+    "driver keep cookies (ADBC: adbc.flight.sql.rpc.with_cookie_middleware) and connect again"
 )
 # The metadata of columns that tables keep: Lance's mark of a key, and remarks.
 _KEY = b"lance-schema:unenforced-primary-key"
@@ -89,13 +87,12 @@ class Target:
         return f"INGEST INTO {shown}"
 
 
-def read_target(command: sql.CommandStatementIngest, schema: str, access: Access) -> Target:
+def read_target(command: sql.CommandStatementIngest, schema: str) -> Target:
     """Return the target of an ingestion command.
 
     Args:
         command: the command.
         schema: of targets without one.
-        access: of the session, whose temporary tables are found first.
 
     Raises:
         InvalidInputError: the command contradicts itself, or has an option that does not exist.
@@ -122,9 +119,6 @@ def read_target(command: sql.CommandStatementIngest, schema: str, access: Access
             f"table {command.table!r} is to be temporary, and so in no schema like {command.schema!r}: leave "
             "it out"
         )
-    if isinstance(access, SessionAccess):
-        is_made = mode == "fail" and not command.temporary
-        schema = schema if is_made else access.find_path(schema)
     qualifier = TEMPORARY if command.temporary else command.schema
     return Target(
         TableName.qualify(command.table, qualifier, schema),
@@ -157,7 +151,7 @@ class Ingestion:
             if extended is None:
                 raise PreconditionError(_NO_SESSION)
             call = extended
-        target = read_target(command, call.settings.schema, call.access)
+        target = self._find_target(command, call)
         if not target.table.is_temporary:
             call.check_may_change(target.statement)
         received = read_schema(reader, call)
@@ -184,6 +178,16 @@ class Ingestion:
         return encode_update_result(
             self._updates.run(target.statement, target.table, call.settings, call, step).affected
         )
+
+    def _find_target(self, command: sql.CommandStatementIngest, call: Call) -> Target:
+        """Return what a command names: a temporary table if it says so, or as the only one to append to."""
+        path = call.find_path(call.settings).schema
+        if command.temporary:
+            return read_target(command, path)
+        target = read_target(command, call.settings.schema)
+        if target.makes or has_table(self._engine, target.table, call.access):
+            return target
+        return read_target(command, path)
 
     def _must_create(self, target: Target, call: Call) -> bool:
         """Return whether a table is made, since there is none or it is replaced.

@@ -107,10 +107,11 @@ class TransactionCommands:
 
     Args:
         transactions: of the server.
-        open_session: sends the cookie of a session to a client that has none.
+        open_session: opens a session for a client that has none; returns the call, in the session if the
+            client is known to keep cookies.
     """
 
-    def __init__(self, transactions: OpenTransactions, open_session: Callable[[Call], None]) -> None:
+    def __init__(self, transactions: OpenTransactions, open_session: Callable[[Call], Call]) -> None:
         self._transactions = transactions
         self._open_session = open_session
 
@@ -128,7 +129,7 @@ class TransactionCommands:
         if text.verb is Verb.BEGIN:
             if call.session_id is None and not call.transaction_id:
                 # Drivers prepare a statement first, and send the cookie along when they execute it.
-                self._open_session(call)
+                call = self._open_session(call)
             return TransactionCommand(statement, lambda _: self._begin(call, is_read_only=text.is_read_only))
         if text.verb is Verb.SET:
             return TransactionCommand(statement, lambda _: _set(call, is_read_only=text.is_read_only))

@@ -122,7 +122,11 @@ _JDBC = {
     pa.uint32(): pa.int64(),
     pa.uint64(): pa.decimal128(20, 0),
     pa.float16(): pa.float32(),
+    # The driver knows no extension types, and would tell the bytes.
+    pa.uuid(): pa.string(),
 }
+_UUID_BYTES = 16
+_BEFORE_HYPHENS = (8, 12, 16, 20)
 
 
 def plain_type(data_type: pa.DataType, types: TypeSet = "arrow") -> pa.DataType:
@@ -145,16 +149,22 @@ def _jdbc_type(data_type: pa.DataType) -> pa.DataType:
 
 def _plain_nested(data_type: pa.DataType, types: TypeSet) -> pa.DataType:
     if pa.types.is_fixed_size_list(data_type):
-        return pa.list_(plain_field(data_type.value_field, types), data_type.list_size)
+        return pa.list_(_plain_inner(data_type.value_field, types), data_type.list_size)
     if pa.types.is_large_list(data_type) or pa.types.is_large_list_view(data_type):
-        return pa.large_list(plain_field(data_type.value_field, types))
+        return pa.large_list(_plain_inner(data_type.value_field, types))
     if pa.types.is_list(data_type) or pa.types.is_list_view(data_type):
-        return pa.list_(plain_field(data_type.value_field, types))
+        return pa.list_(_plain_inner(data_type.value_field, types))
     if pa.types.is_map(data_type):
-        return pa.map_(plain_type(data_type.key_type, types), plain_field(data_type.item_field, types))
+        key = _plain_inner(data_type.key_field, types)
+        return pa.map_(key.type, _plain_inner(data_type.item_field, types))
     if pa.types.is_struct(data_type):
-        return pa.struct([plain_field(field, types) for field in data_type])
+        return pa.struct([_plain_inner(field, types) for field in data_type])
     return data_type
+
+
+def _plain_inner(field: pa.Field, types: TypeSet) -> pa.Field:
+    """Return a field inside of others with its plain type; UUIDs become text only as columns."""
+    return plain_field(field, "arrow" if field.type.equals(pa.uuid()) else types)
 
 
 def plain_field(field: pa.Field, types: TypeSet = "arrow") -> pa.Field:
@@ -331,12 +341,27 @@ def to_numbers(values: pa.Array) -> npt.NDArray[np.int64]:
 def _cast(column: pa.Array, data_type: pa.DataType) -> pa.Array:
     if column.type.equals(data_type):
         return column
+    if column.type.equals(pa.uuid()) and pa.types.is_string(data_type):
+        return _write_uuids(column.storage)
     try:
         return normalize_layout(column).cast(data_type)
     except pa.ArrowInvalid as error:
         raise LanceGatewayError(
             f"a column of {column.type} does not fit the advertised {data_type}: {error}"
         ) from error
+
+
+def _write_uuids(values: pa.FixedSizeBinaryArray) -> pa.Array:
+    """Return UUIDs as SQL writes them: 32 digits in lower case, and four hyphens."""
+    count = len(values)
+    if not count:
+        return pa.array([], pa.string())
+    data = values.buffers()[1].slice(values.offset * _UUID_BYTES, count * _UUID_BYTES)
+    digits = np.frombuffer(data.hex().lower(), np.uint8).reshape(count, 2 * _UUID_BYTES)
+    texts = np.ascontiguousarray(np.insert(digits, _BEFORE_HYPHENS, ord("-"), axis=1))
+    offsets = np.arange(count + 1, dtype=np.int32) * texts.shape[1]
+    written = pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(texts))
+    return pc.if_else(values.is_valid(), written, None) if values.null_count else written
 
 
 def check_types(schema: pa.Schema) -> None:

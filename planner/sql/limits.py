@@ -153,7 +153,8 @@ def _find_calls(text: SqlText) -> Iterator[tuple[str, range]]:
             continue
         closing = text.closing(i + 1)
         first = i + 2
-        if word in _SKETCHES:
+        if word in _SKETCHES | _CASTS:
+            # The type of a cast, and not what is cast to it.
             first = _find_last_argument(text, first, closing)
         yield word, range(first, closing)
 

@@ -12,9 +12,9 @@ from pyarrow import flight
 
 from gateway.cli.client import GatewayClient
 from gateway.protocol.commands import Call
-from gateway.protocol.identity import ANONYMOUS
+from gateway.protocol.identity import ANONYMOUS, Identity
 from gateway.protocol.limits import Limits
-from gateway.sessions import Sessions, read_session
+from gateway.sessions import COOKIE, OFFER, Sessions, read_session
 from memwal.errors import InvalidInputError, NotFoundError
 from planner.access.rights import FULL_ACCESS
 from planner.engine import SessionSettings
@@ -287,6 +287,41 @@ class _Session:
     def _receive(self, name: str, value: str) -> None:
         assert name == "set-cookie"
         self._session_id = value.partition("=")[2]
+
+
+def _create_call(user: str, offered: str | None, cookies: dict[str, str]) -> Call:
+    def receive(_name: str, value: str) -> None:
+        name, _, cookies[name] = value.partition("=")
+
+    identity = Identity(user, frozenset(), "password")
+    return Call(
+        "ipv4:127.0.0.1:1",
+        identity,
+        FULL_ACCESS,
+        None,
+        SessionSettings(),
+        receive,
+        lambda: False,
+        offered=offered,
+    )
+
+
+def test_a_session_begins_under_the_id_that_was_offered(sessions: Sessions) -> None:
+    cookies: dict[str, str] = {}
+    sessions.offer(_create_call("ada", None, cookies))
+    offered = cookies.pop(OFFER)
+    assert read_session({"cookie": [f"theme=dark; {OFFER}={offered}"]}).offered == offered
+    assert read_session({"cookie": [f"{OFFER}=guess"]}).offered is None
+    assert sessions.find_offered(offered, "ada") is None
+    call = _create_call("ada", offered, cookies)
+    assert sessions.open(call).session_id == sessions.open(call).session_id == offered == cookies[COOKIE]
+    assert sessions.find_offered(offered, "ada") == offered
+    assert len(sessions) == 1
+    # The session of another user is none.
+    other = _create_call("bob", offered, cookies)
+    assert sessions.open(other).session_id is None
+    assert (cookies[COOKIE] != offered, sessions.find_offered(offered, "bob")) == (True, None)
+    assert sessions.find_offered(offered, "ada") == offered
 
 
 def _headers(**chosen: str) -> flight.FlightCallOptions:

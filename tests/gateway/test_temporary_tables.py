@@ -244,7 +244,7 @@ def test_a_call_without_a_session_makes_none(server: GatewayServer) -> None:
     with flightsql.connect(uri_of(server), autocommit=True) as connection, connection.cursor() as cursor:
         with pytest.raises(ERROR, match=r"of a session.*with_cookie_middleware"):
             cursor.execute("CREATE TEMP TABLE t (i INT)")
-        with pytest.raises(ERROR, match="begin with CREATE TEMPORARY TABLE"):
+        with pytest.raises(ERROR, match=r"keep cookies .* connect again"):
             cursor.adbc_ingest("t", pa.table({"i": [1]}), mode="create", temporary=True)
     with (
         serving_read_only(server) as only,

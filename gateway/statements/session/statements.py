@@ -57,6 +57,7 @@ class Change(OwnStatement):
             PreconditionError: the call has no session to change, or its headers choose an option.
             PermissionDeniedError: the session only reads, and would not any more.
         """
+        call = self.sessions.join(call)
         before, after = self.compute(call)
         if call.session_id is not None:
             self.sessions.change(call, after, self.notes)

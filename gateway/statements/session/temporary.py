@@ -84,8 +84,8 @@ class SessionTables:
         if self._catalog.writing is None:
             msg = "there are no temporary tables, since this gateway was started read-only"
             raise PreconditionError(msg)
+        call = self._sessions.open(call)
         if call.session_id is None:
-            self._sessions.open(call)
             return None
         with self._lock:
             schema = self._schemas.get(call.session_id)

@@ -34,6 +34,12 @@ referential_constraints = constraint_catalog constraint_schema constraint_name u
     unique_constraint_schema unique_constraint_name match_option update_rule delete_rule
 table_privileges = grantor grantee table_catalog table_schema table_name privilege_type is_grantable
     with_hierarchy
+role_table_grants = grantor grantee table_catalog table_schema table_name privilege_type is_grantable
+    with_hierarchy
+column_privileges = grantor grantee table_catalog table_schema table_name column_name privilege_type
+    is_grantable
+enabled_roles = role_name
+applicable_roles = grantee role_name is_grantable
 sequences = sequence_catalog sequence_schema sequence_name data_type numeric_precision:int4
     numeric_precision_radix:int4 numeric_scale:int4 start_value minimum_value maximum_value increment
     cycle_option
@@ -42,6 +48,12 @@ triggers = trigger_catalog trigger_schema trigger_name event_manipulation event_
     action_orientation action_timing
 domains = domain_catalog domain_schema domain_name data_type domain_default
 element_types = object_catalog object_schema object_name object_type collection_type_identifier data_type
+user_defined_types = user_defined_type_catalog user_defined_type_schema user_defined_type_name
+    user_defined_type_category is_instantiable data_type
+character_sets = character_set_catalog character_set_schema character_set_name character_repertoire
+    form_of_use default_collate_catalog default_collate_schema default_collate_name
+collations = collation_catalog collation_schema collation_name pad_attribute
+view_table_usage = view_catalog view_schema view_name table_catalog table_schema table_name
 """
 PG_COLUMNS: Final = """
 pg_namespace = oid:oid nspname nspowner:oid nspacl:texts
@@ -107,4 +119,17 @@ pg_foreign_server = oid:oid srvname srvowner:oid srvfdw:oid srvoptions:texts
 pg_shdescription = objoid:oid classoid:oid description
 pg_auth_members = oid:oid roleid:oid member:oid grantor:oid admin_option:bool
 pg_stat_user_tables = relid:oid schemaname relname n_live_tup:int8
+pg_stat_activity = datid:oid datname pid:int4 usesysid:oid usename application_name client_addr
+    client_hostname client_port:int4 backend_start xact_start query_start state_change wait_event_type
+    wait_event state query backend_type
+pg_locks = locktype database:oid relation:oid pid:int4 mode granted:bool
+pg_language = oid:oid lanname lanowner:oid lanispl:bool lanpltrusted:bool
+pg_cast = oid:oid castsource:oid casttarget:oid castfunc:oid castcontext castmethod
+pg_operator = oid:oid oprname oprnamespace:oid oprkind oprleft:oid oprright:oid oprresult:oid oprcode
+pg_policies = schemaname tablename policyname permissive roles:texts cmd qual with_check
+pg_event_trigger = oid:oid evtname evtevent evtowner:oid evtfoid:oid evtenabled evttags:texts
+pg_statistic_ext = oid:oid stxrelid:oid stxname stxnamespace:oid stxkeys:numbers stxkind:texts
+pg_publication = oid:oid pubname pubowner:oid puballtables:bool
+pg_available_extensions = name default_version installed_version comment
+pg_timezone_names = name abbrev is_dst:bool
 """

@@ -224,6 +224,7 @@ _DEFINED: Final[tuple[tuple[str, pa.DataType, _Evaluate, tuple[tuple[pa.DataType
     ("current_setting", _TEXT, _tell_setting, ((_TEXT,), (_TEXT, _BOOL))),
     ("quote_ident", _TEXT, lambda _, name: None if name is None else quote_plainly(name), ((_TEXT,),)),
     ("has_table_privilege", _BOOL, _may, ((_TEXT, _TEXT), (_TEXT, _TEXT, _TEXT))),
+    ("has_any_column_privilege", _BOOL, _may, ((_TEXT, _TEXT), (_TEXT, _TEXT, _TEXT))),
     ("has_schema_privilege", _BOOL, _may_in_schema, ((_TEXT, _TEXT), (_TEXT, _TEXT, _TEXT))),
     ("has_database_privilege", _BOOL, _may_in_database, ((_TEXT, _TEXT), (_TEXT, _TEXT, _TEXT))),
     ("to_regclass", _OID, _find_class, ((_TEXT,),)),

@@ -204,6 +204,18 @@ def _list_privileges(relations: Relations) -> Iterator[_Row]:
             }
 
 
+def _list_column_privileges(relations: Relations) -> Iterator[_Row]:
+    columns = {(one.schema, one.name): one.columns.names for one in _list_shown(relations)}
+    for row in _list_privileges(relations):
+        if row["privilege_type"] != "DELETE":
+            for name in columns[row["table_schema"], row["table_name"]]:
+                yield {**row, "column_name": name}
+
+
+def _list_roles(relations: Relations) -> Iterator[_Row]:
+    yield {"role_name": relations.user}
+
+
 def _list_catalog_name(_relations: Relations) -> Iterator[_Row]:
     yield {"catalog_name": CATALOG}
 
@@ -226,6 +238,9 @@ _ROWS: Final[Mapping[str, Rows]] = MappingProxyType(
         "constraint_table_usage": _list_constraint_tables,
         "referential_constraints": _list_referential,
         "table_privileges": _list_privileges,
+        "role_table_grants": _list_privileges,
+        "column_privileges": _list_column_privileges,
+        "enabled_roles": _list_roles,
     }
 )
 INFORMATION_TABLES: Final = make_tables(INFORMATION_SCHEMA, INFORMATION_COLUMNS, _ROWS)

@@ -174,7 +174,7 @@ def read_rename(reader: Reader) -> Change:
 
 
 def read_retype(reader: Reader) -> Change:
-    """Read ``ALTER [COLUMN] name [SET DATA] TYPE type``, or SET and DROP of DEFAULT and NOT NULL."""
+    """Read ``ALTER [COLUMN] name [SET DATA] TYPE type [USING name::type]``, or SET and DROP of a rule."""
     reader.take("COLUMN")
     name = reader.name("The name of a column")
     rule = read_column_rule(reader, name)
@@ -182,7 +182,24 @@ def read_retype(reader: Reader) -> Change:
         return rule
     reader.take("SET", "DATA")
     reader.expect("TYPE")
-    return RetypeColumn(name, read_column_type(reader))
+    column_type = read_column_type(reader)
+    if reader.take("USING"):
+        _check_conversion(reader, name, column_type)
+    return RetypeColumn(name, column_type)
+
+
+def _check_conversion(reader: Reader, name: str, column_type: ColumnType) -> None:
+    """Read a cast to the new type, which is what happens to the values without it, too."""
+    place = reader.at
+    in_brackets = reader.take("(")
+    is_cast = reader.name("The column") == name and reader.take("::")
+    if not is_cast or read_column_type(reader) != column_type:
+        reader.at = place
+        raise reader.unsupported_error(
+            f"Values are cast to the new type, as by USING {name}::type, and by nothing else; it stands"
+        )
+    if in_brackets:
+        reader.expect(")")
 
 
 _ONE_AT_A_TIME = (

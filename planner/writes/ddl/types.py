@@ -37,7 +37,7 @@ _PLAIN: Final[Mapping[str, pa.DataType]] = MappingProxyType(
     | dict.fromkeys(("FLOAT", "REAL", "FLOAT4", "FLOAT32"), pa.float32())
     | dict.fromkeys(("DOUBLE", "FLOAT8", "FLOAT64"), pa.float64())
     | dict.fromkeys(("TEXT", "STRING", "VARCHAR", "CHAR", "CHARACTER", "NVARCHAR", "NCHAR"), pa.string())
-    | dict.fromkeys(("UTF8", "UUID"), pa.string())
+    | dict.fromkeys(("UTF8", "UUID", "CLOB"), pa.string())
     | dict.fromkeys(("LARGE_STRING", "LARGEUTF8"), pa.large_string())
     | dict.fromkeys(("BYTEA", "BLOB", "VARBINARY", "BYTES"), pa.binary())
     | dict.fromkeys(("LARGE_BINARY", "LARGEBINARY"), pa.large_binary())
@@ -47,6 +47,7 @@ _UNSIGNED: Final = MappingProxyType(
     {pa.int8(): pa.uint8(), pa.int16(): pa.uint16(), pa.int32(): pa.uint32(), pa.int64(): pa.uint64()}
 )
 _WITH_LENGTH: Final = frozenset({"VARCHAR", "CHAR", "CHARACTER", "NVARCHAR", "NCHAR", "TEXT", "STRING"}) | {
+    "CLOB",
     "VARBINARY",
     "BLOB",
     "BYTES",
@@ -286,6 +287,7 @@ _SPECIAL: Final[Mapping[str, Callable[[Reader], pa.DataType | ColumnType]]] = Ma
         "DECIMAL": _read_decimal,
         "NUMERIC": _read_decimal,
         "DEC": _read_decimal,
+        "NUMBER": _read_decimal,
         "BINARY": _read_binary,
         "TIMESTAMP": _timestamp_reader(None),
         "DATETIME": _timestamp_reader(None),

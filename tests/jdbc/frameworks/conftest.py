@@ -13,7 +13,7 @@ from tests.support.servers import GatewayProcess
 
 FOLDER = Path(__file__).parent
 CLIENTS = FOLDER.parents[2] / "docs" / "clients.md"
-FRAMEWORKS = ("jOOQ", "Hibernate", "Flyway")
+FRAMEWORKS = ("jOOQ", "Hibernate", "Flyway", "Liquibase")
 EXAMPLES = FOLDER.parents[2] / "examples"
 _BLOCK = re.compile(r"```java\n(.*?)```", re.DOTALL)
 _CLASS = re.compile(r"^public class (\w+)", re.MULTILINE)
@@ -24,7 +24,9 @@ def _write_documented(framework: str, folder: Path, url: str) -> list[Path]:
     """Write the Java of a framework's section: its classes, and one whose method `run` takes `connection`."""
     section = CLIENTS.read_text().partition(f"\n### {framework}\n")[2].partition("\n#")[0]
     blocks = [
-        block.replace(_URL, url).replace("filesystem:migrations", f"filesystem:{folder}")
+        block.replace(_URL, url)
+        .replace("filesystem:migrations", f"filesystem:{folder}")
+        .replace('"changes"', f'"{folder}"')
         for block in _BLOCK.findall(section)
     ]
     sources = {found[1]: block for block in blocks if (found := _CLASS.search(block))}
@@ -41,19 +43,25 @@ def _write_documented(framework: str, folder: Path, url: str) -> list[Path]:
 
 
 @pytest.fixture(scope="session")
-def frameworks_jvm(tmp_path_factory: pytest.TempPathFactory, frameworks_url: str) -> Iterator[Jvm]:
+def frameworks_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the compiled classes are, and the files that documented Java reads."""
+    return tmp_path_factory.mktemp("frameworks")
+
+
+@pytest.fixture(scope="session")
+def frameworks_jvm(frameworks_folder: Path, frameworks_url: str) -> Iterator[Jvm]:
     """A JVM with the newest driver and all frameworks; skips the test, loudly, where some is missing."""
     version = next(iter(drivers.DRIVERS))
     try:
         drivers.jar(version)
         drivers.jdk()
-        # The folder has the file that names the database type to Flyway.
-        libraries = [*drivers.frameworks(), EXAMPLES / "flyway"]
+        # The folders have the files that name the database to Flyway and Liquibase.
+        libraries = [*drivers.frameworks(), EXAMPLES / "flyway", EXAMPLES / "liquibase"]
     except drivers.MissingError as error:
         if os.environ.get("CI") == "true":
             pytest.fail(f"CI=true, and the tests of JDBC frameworks cannot run: {error}", pytrace=False)
         pytest.skip(f"the tests of JDBC frameworks cannot run: {error}")
-    folder = tmp_path_factory.mktemp("frameworks")
+    folder = frameworks_folder
     sources = [path for name in FRAMEWORKS for path in _write_documented(name, folder, frameworks_url)]
     sources += [*(FOLDER / "java").glob("*.java"), *EXAMPLES.glob("*/*.java")]
     # Libraries name annotations and modules that are not there, which -Xlint:all complains of.

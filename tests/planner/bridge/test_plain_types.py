@@ -2,6 +2,7 @@
 
 import datetime as dt
 from decimal import Decimal
+from uuid import UUID
 
 import pyarrow as pa
 import pytest
@@ -204,3 +205,13 @@ def test_types_that_are_too_deep_or_too_wide_are_refused(kind: pa.DataType, reas
 
 def test_types_of_64_levels_and_vectors_are_taken() -> None:
     check_types(pa.schema([("a", _nest(pa.int8(), 64)), ("b", pa.list_(pa.float32(), 4096))]))
+
+
+@pytest.mark.parametrize("rows", [slice(0, 4), slice(1, 3), slice(3, 4), slice(2, 2)])
+def test_uuids_are_written_as_sql_does(rows: slice) -> None:
+    values = [UUID(int=1), None, UUID(int=2**128 - 1), UUID("12345678-1234-5678-9abc-def012345678")]
+    batch = pa.record_batch({"u": pa.array([one and one.bytes for one in values], pa.uuid())})
+    schema = plain_schema(batch.schema, "jdbc")
+    assert schema.types == [pa.string()]
+    written = conform(batch.slice(rows.start, rows.stop - rows.start), schema)
+    assert written["u"].to_pylist() == [one and str(one) for one in values[rows]]

@@ -145,3 +145,20 @@ refused: pg_get_constraintdef takes 1 or 2 arguments, and 3 stand
 SELECT * FROM pg_catalog.pg_clas
 --
 refused: Table pg_catalog.pg_clas does not exist; did you mean pg_class
+
+## Metabase: what may be written
+SELECT t.objectname, pg_catalog.has_any_column_privilege(current_user, '"' || t.schemaname || '"."' || t.objectname || '"', 'update') AS "update" FROM (SELECT schemaname, tablename AS objectname FROM pg_catalog.pg_tables UNION SELECT schemaname, viewname FROM pg_catalog.pg_views) t WHERE t.schemaname = 'main' ORDER BY 1
+--
+('cheap', False)
+('customers', True)
+('orders', True)
+
+## DBeaver: rights on columns
+SELECT column_name, privilege_type FROM information_schema.column_privileges WHERE table_name = 'customers' AND grantee IN (SELECT role_name FROM information_schema.enabled_roles) ORDER BY 1, 2
+--
+('id', 'INSERT')
+('id', 'SELECT')
+('id', 'UPDATE')
+('name', 'INSERT')
+('name', 'SELECT')
+('name', 'UPDATE')

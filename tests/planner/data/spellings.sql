@@ -20,6 +20,7 @@ SELECT id, regexp_extract(regexp_extract(s, '[a-z]+'), '[a-c]') AS x FROM t;
 SELECT id, regexp_substr(s, '[0-9]+') AS x FROM t;
 -> SELECT id, nullif(regexp_extract(s, '[0-9]+'), '') FROM t;
 SELECT id, regexp_full_match(s, '[a-z0-9]+') AS x, string_split(s, ',') AS y, strlen(s) AS z FROM t;
+SELECT id, unhex(to_hex(id + 15)) AS h, from_hex('0aFF') FROM t WHERE id < 3;
 SELECT id, regexp_count(s, 'l') AS x FROM t;
 -> SELECT id, length(s) - length(replace(s, 'l', '')) FROM t;
 SELECT k, list(n ORDER BY id) AS x, first(n ORDER BY id) AS y, last(n ORDER BY id DESC) AS z FROM t GROUP BY k;

@@ -146,8 +146,14 @@ def test_smaller_ones_are_answered(engine: QueryEngine):
         "SELECT approx_percentile_cont(0.5, 100) WITHIN GROUP (ORDER BY id) FROM t": 1.5,
         "SELECT arrow_cast(1, 'Int8')": 1,
         "SELECT arrow_cast([1], 'List(Int8)')[1]": 1,
+        "SELECT arrow_cast('123456789', 'Int64')": 123456789,
+        "SELECT CAST(TIMESTAMP WITH TIME ZONE '2026-02-28 23:59:58.123456789+00' AS VARCHAR)": (
+            "2026-02-28T23:59:58.123456789Z"
+        ),
     }
     for sql, expected in answers.items():
         assert engine.execute(sql).read_all().column(0).to_pylist() == [expected], sql
+    (cast,) = engine.prepare("SELECT arrow_cast($1, 'Int64')").execute([pa.scalar("123456789")]).read_all()[0]
+    assert cast.as_py() == 123456789
     (length,) = engine.prepare(f"SELECT length({REPEATED})").execute([pa.scalar(9)]).read_all()[0]
     assert length.as_py() == 9

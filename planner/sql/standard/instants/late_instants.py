@@ -3,6 +3,8 @@
 TIMESTAMP '9999-12-31'                  ->  TIMESTAMP(6) '9999-12-31'
 CAST('9999-12-31' AS TIMESTAMP)         ->  CAST('9999-12-31' AS TIMESTAMP(6))
 TIMESTAMP WITH TIME ZONE '9999-12-31'   ->  arrow_cast('9999-12-31', 'Timestamp(us, "+00:00")')
+CAST('9999-12-31' AS TIMESTAMPTZ)       ->  the same
+'9999-12-31'::timestamptz               ->  the same
 """
 
 from __future__ import annotations
@@ -41,5 +43,21 @@ def _name_unit(text: SqlText, at: int) -> Iterator[Edit]:
         first = at - 1 if before == "TIMESTAMPTZ" else at - 4
         yield Edit.replace(text.start(first), text.start(at), "arrow_cast(")
         yield Edit.replace(text.end(at), text.end(at), f", '{_ZONED}')")
-    elif after in {"AS", "::"} and words[at + 2] == "TIMESTAMP" and words[at + 3] not in {"(", "WITH"}:
-        yield Edit.insert(text.end(at + 2), "(6)")
+    elif after in {"AS", "::"}:
+        yield from _name_unit_of_cast(text, at)
+
+
+def _name_unit_of_cast(text: SqlText, at: int) -> Iterator[Edit]:
+    words, kind = text.words, at + 2
+    last = kind + 3 if words[kind + 1 : kind + 4] == _WITH_ZONE else kind
+    is_zoned = words[kind] == "TIMESTAMPTZ" or (words[kind] == "TIMESTAMP" and last > kind)
+    if words[last + 1] == "(":
+        return
+    if is_zoned and words[at + 1] == "::":
+        yield Edit.insert(text.start(at), "arrow_cast(")
+        yield Edit.replace(text.end(at), text.end(last), f", '{_ZONED}')")
+    elif is_zoned and words[at - 2 : at] == ("CAST", "("):
+        yield Edit.replace(text.start(at - 2), text.start(at), "arrow_cast(")
+        yield Edit.replace(text.end(at), text.end(last), f", '{_ZONED}'")
+    elif words[kind] == "TIMESTAMP" and last == kind:
+        yield Edit.insert(text.end(kind), "(6)")

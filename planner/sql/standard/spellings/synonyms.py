@@ -50,6 +50,7 @@ _TEMPLATES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             ("CASE WHEN {0} = '' THEN make_array('') ELSE string_to_array({0}, {1}) END",),
         ),
         "STRLEN": ("octet_length({0})",),
+        **dict.fromkeys(("FROM_HEX", "UNHEX"), ("decode({0}, 'hex')",)),
         # Dates and times
         **{part: (f"date_part('{part.lower()}', {{0}})",) for part in _PARTS},
         "DAYOFMONTH": ("date_part('day', {0})",),

@@ -9,7 +9,7 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError
+from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError, UnsupportedError
 from planner.engine import QueryEngine
 from tests.support import manifests
 from tests.support.merging import merge_generations
@@ -213,6 +213,12 @@ def test_a_type_changes_where_there_is_no_memwal(sql: Sql, root: Path) -> None:
     sql("ALTER TABLE t ALTER COLUMN n SET DATA TYPE BIGINT")
     assert sql.dataset("t").schema.field("n").type == pa.int64()
     assert sql("SELECT sum(n) FROM t") == [(3,)]
+    for cast in ("n::INT", "(n::INT)"):
+        sql(f"ALTER TABLE t ALTER n TYPE INT USING {cast}")
+    assert sql.dataset("t").schema.field("n").type == pa.int32()
+    for other in ("n::SMALLINT", "n + 1", "CAST(m AS INT)"):
+        with pytest.raises(UnsupportedError, match="USING n::type, and by nothing else"):
+            sql(f"ALTER TABLE t ALTER n TYPE BIGINT USING {other}")
 
 
 class TestSetMemWal:
