@@ -158,6 +158,18 @@ def test_escape_cancels(page: Page, site: Site) -> None:
     )
 
 
+def test_a_statement_ends_when_its_page_is_left(page: Page, site: Site) -> None:
+    page.run("SELECT value AS left_alone FROM range(100000000000)")
+    page.wait(lambda: len(page.driver.find_elements(By.CSS_SELECTOR, "#result .row")) > 0)
+    page.driver.get("about:blank")
+    watcher = site.log_in()
+    page.wait(
+        lambda: not any(
+            "left_alone" in each["statement"] for each in watcher.get("/api/statements").json()["under_way"]
+        )
+    )
+
+
 def test_errors_are_told(page: Page) -> None:
     page.run("SELECT * FROM nowhere")
     page.wait(lambda: "nowhere" in page.text("#status.error"))

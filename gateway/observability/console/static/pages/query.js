@@ -53,6 +53,8 @@ export function start() {
   find("export").onchange = (event) => download(event.target.selectedOptions[0]);
   find("history").onchange = (event) => { if (event.target.value) openTab(event.target.value); };
   document.addEventListener("keydown", (event) => { if (event.key === "Escape") running?.abort(); });
+  // Browsers keep a page for a while when it is left, and go on reading.
+  window.addEventListener("pagehide", () => running?.abort());
   for (const name of ["parameters", "dialect", "consistency"]) {
     find(name).onchange = () => { tabs[chosen][name] = find(name).value; keep("tabs", tabs); };
   }
