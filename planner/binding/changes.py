@@ -7,7 +7,10 @@
       SELECT .. FROM "t#2" LEFT ANTI JOIN "t#1" ..           rows that were not
     ) CROSS JOIN "t#3"                                       the token of the newer state
 
-The private names stand for the older and the newer state without the stored rows that both have (see
+With `mode => 'all'` the first two names stand for the rows before and behind every single change instead, and
+are joined by its number (see `planner.scans.changes.every_change`).
+
+Otherwise the private names stand for the older and the newer state without the stored rows that both have (see
 `planner.scans.changes`), so the query compares no more than what may have changed. Conditions on key columns
 pass through its joins, and are applied where rows are read.
 """
@@ -25,7 +28,7 @@ from memwal.errors import InvalidInputError, UnsupportedError
 from memwal.storage.table_names import TableName
 from planner.binding.bound_statement import ComparedState, StateRole
 from planner.binding.names import StatementNames
-from planner.scans.changes import ADDED, CHANGE, CHANGED_AT, POSITION
+from planner.scans.changes import ADDED, CHANGE, CHANGED, CHANGED_AT, NUMBER, ORDERED, POSITION, SEQUENCE
 from planner.sql.as_of import AsOf, read_state
 from planner.sql.references import FunctionSite
 from planner.sql.tokens import STRING, SqlText, fold, quote
@@ -51,6 +54,7 @@ class ChangesCall:
         since: the older state.
         until: the newer state; None for now.
         follows: whether the changes go on without an end; see `planner.binding.followed_changes`.
+        tells_all: whether every single change is told, and not what came of them.
         since_text: how the older state is written.
     """
 
@@ -58,6 +62,7 @@ class ChangesCall:
     since: AsOf
     until: AsOf | None
     follows: bool = False
+    tells_all: bool = False
     since_text: str = ""
 
 
@@ -102,7 +107,7 @@ def read_changes_call(text: SqlText, site: FunctionSite) -> ChangesCall:
     table = text.tokens[at].text
     states: dict[str, AsOf] = {}
     given: set[str] = set()
-    follows, since_text = False, ""
+    follows, tells_all, since_text = False, False, ""
     at += 1
     while at < site.closing:
         if text.words[at] != ",":
@@ -112,7 +117,7 @@ def read_changes_call(text: SqlText, site: FunctionSite) -> ChangesCall:
             raise text.error(at + 1, f"{CHANGES}: {name} is given twice; the second one stands")
         given.add(name)
         if name == "mode":
-            at = _read_mode(text, at + 3)
+            tells_all, at = _read_mode(text, at + 3)
         elif name == "follow":
             follows, at = _read_follow(text, at + 3)
         else:
@@ -124,7 +129,7 @@ def read_changes_call(text: SqlText, site: FunctionSite) -> ChangesCall:
         raise text.error(site.opening, f"{CHANGES} needs since: {_EXAMPLE}; the call stands")
     if follows and "until" in states:
         raise text.error(site.opening, f"{CHANGES}: what follows a table has no until; the call stands")
-    return ChangesCall(table, states["since"], states.get("until"), follows, since_text)
+    return ChangesCall(table, states["since"], states.get("until"), follows, tells_all, since_text)
 
 
 def _read_option(text: SqlText, at: int) -> str:
@@ -139,15 +144,10 @@ def _read_option(text: SqlText, at: int) -> str:
     return name
 
 
-def _read_mode(text: SqlText, at: int) -> int:
+def _read_mode(text: SqlText, at: int) -> tuple[bool, int]:
     if text.words[at] != STRING or text.tokens[at].text not in {"net", "all"}:
-        raise text.error(at, f"{CHANGES}: mode is 'net'; something else stands")
-    if text.tokens[at].text == "all":
-        msg = (
-            f"{CHANGES}: mode => 'all' is not offered; 'net' gives what became of each row between two states"
-        )
-        raise UnsupportedError(msg)
-    return at + 1
+        raise text.error(at, f"{CHANGES}: mode is 'net' or 'all'; something else stands")
+    return text.tokens[at].text == "all", at + 1
 
 
 def _read_follow(text: SqlText, at: int) -> tuple[bool, int]:
@@ -171,13 +171,19 @@ def write_changes(table: TableName, call: ChangesCall, names: StatementNames) ->
     if call.follows:
         raise UnsupportedError(FOLLOW_ALONE)
     older, newer = _find_states(table, call, names.resolver)
-    references = (
-        (call.since, ComparedState(StateRole.ROWS, call.until)),
-        (call.until, ComparedState(StateRole.ROWS, call.since)),
-        (call.until, ComparedState(StateRole.POSITION, call.since)),
-    )
+    since, until = call.since, call.until
+    references = [
+        (since, ComparedState(StateRole.ROWS, until)),
+        (until, ComparedState(StateRole.ROWS, since)),
+        (until, ComparedState(StateRole.POSITION, since)),
+    ]
+    if call.tells_all:
+        references[:2] = [
+            (until, ComparedState(StateRole.BEFORE, since)),
+            (until, ComparedState(StateRole.AFTER, since)),
+        ]
     private = [names.add_reference(table, as_of=as_of, compared=one) for as_of, one in references]
-    return _render(table, older, newer, private)
+    return _render(table, older, newer, private, tells_all=call.tells_all)
 
 
 def _find_states(
@@ -203,7 +209,14 @@ def _find_states(
     return older, newer
 
 
-def _render(table: TableName, older: ComparedTable, newer: ComparedTable, names: Sequence[str]) -> str:
+def _render(
+    table: TableName,
+    older: ComparedTable,
+    newer: ComparedTable,
+    names: Sequence[str],
+    *,
+    tells_all: bool = False,
+) -> str:
     """Return the query that gives the changes between two states.
 
     Args:
@@ -211,36 +224,53 @@ def _render(table: TableName, older: ComparedTable, newer: ComparedTable, names:
         older: state before.
         newer: state after, whose columns the result has.
         names: what stands in the text for the older state, the newer state, and the token of the newer one.
+        tells_all: whether the first two names stand for the rows before and behind every single change.
 
     Raises:
         InvalidInputError: a column has a name that the result needs.
         UnsupportedError: the states can't be compared.
     """
     columns = newer.visible_schema.names
-    taken = [name for name in columns if name in ADDED]
+    taken = [name for name in columns if name in (ORDERED if tells_all else ADDED)]
     if taken:
         msg = f"{CHANGES}: table {table!r} has a column {taken[0]!r}, as the changes have: rename the column"
         raise InvalidInputError(msg)
     before, key = _map_columns(older, newer), newer.primary_key
     _check_keys(table, older, key, before)
+    if tells_all:
+        before = {name: name for name in columns}
     old = {name: _read_old(before[name]) for name in columns}
     new = {name: f"n.{quote(name)}" for name in columns}
     on = " AND ".join(f"{old[name]} = {new[name]}" for name in key)
+    if tells_all:
+        on = f"o.{quote(NUMBER)} = n.{quote(NUMBER)}"
     older_name, newer_name, position_name = map(quote, names)
     compared = [name for name in columns if name not in key] or list(key)
     differs = f"{_struct(old, compared)} IS DISTINCT FROM {_struct(new, compared)}"
     gone = f"{new[key[0]]} IS NULL"
     change = quote(CHANGE)
+    added, paired, inserted = f"CAST(NULL AS TIMESTAMP) AS {quote(CHANGED_AT)}", "", ""
+    if tells_all:
+        added = f"c.{quote(CHANGED_AT)}, c.{quote(SEQUENCE)}"
+        paired, inserted = (_tell_order(alias) for alias in "on")
     return (
         f"(SELECT {_list('c', columns)}, c.{change}, p.{quote(POSITION)}, "  # noqa: S608 - names are quoted
-        f"CAST(NULL AS TIMESTAMP) AS {quote(CHANGED_AT)} FROM {position_name} AS p CROSS JOIN ("
+        f"{added} FROM {position_name} AS p CROSS JOIN ("
         f"SELECT {', '.join(_choose(name, old, new, key) for name in columns)}, "
-        f"CASE WHEN {gone} THEN 'delete' WHEN s.b THEN 'update_before' ELSE 'update_after' END AS {change} "
-        f"FROM (VALUES (true), (false)) AS s(b) CROSS JOIN {older_name} AS o "
+        f"CASE WHEN {gone} THEN 'delete' WHEN s.b THEN 'update_before' ELSE 'update_after' END AS {change}"
+        f"{paired} FROM (VALUES (true), (false)) AS s(b) CROSS JOIN {older_name} AS o "
         f"LEFT JOIN {newer_name} AS n ON {on} WHERE ({gone} AND s.b) OR (NOT {gone} AND {differs}) "
-        f"UNION ALL SELECT {_list('n', columns)}, 'insert' AS {change} "
+        f"UNION ALL SELECT {_list('n', columns)}, 'insert' AS {change}{inserted} "
         f"FROM {newer_name} AS n LEFT ANTI JOIN {older_name} AS o ON {on}) AS c)"
     )
+
+
+def _tell_order(alias: str) -> str:
+    """Return when a change was made, and its place among all: that of a row before is in front of its pair."""
+    number = f"2 * {alias}.{quote(NUMBER)}"
+    place = number if alias == "n" else f"{number} - CASE WHEN s.b THEN 1 ELSE 0 END"
+    time = f"CAST({alias}.{quote(CHANGED)} AS TIMESTAMP)"
+    return f", {time} AS {quote(CHANGED_AT)}, {place} AS {quote(SEQUENCE)}"
 
 
 def _check_keys(

@@ -280,6 +280,15 @@ class Table:
         log = self._logs.read_unflushed(state, (manifest,))[region_id]
         return tuple(self._logs.read_entry(state, region_id, position) for position in log.positions)
 
+    def read_log_entry(self, region_id: str, position: int) -> WalEntry:
+        """Read an entry of a region's log, which may be flushed.
+
+        Raises:
+            FileNotFoundError: there is none.
+            LanceGatewayError: it can't be read.
+        """
+        return self._logs.read_entry(self._newest.state, region_id, position)
+
     def generation(self, region_id: str, flushed: FlushedGeneration) -> GenerationDataset:
         """Open one flushed generation.
 
