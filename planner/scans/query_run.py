@@ -319,7 +319,7 @@ class TableScan:
         Raises:
             UnavailableError: it has other columns.
         """
-        if not base.schema.equals(self.schema) or base.field_names != self.base.field_names:
+        if not base.schema.equals(self.base.schema) or base.field_names != self.base.field_names:
             raise UnavailableError(f"table {base.name!r} was made anew just now: run the query again")
         self.base = base
         self._pruning = None

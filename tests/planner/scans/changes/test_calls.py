@@ -194,8 +194,7 @@ class TestAccess:
         ("'t', since => 'gone'", NotFoundError, "has no tag 'gone'; it has 'loaded'"),
         ("'t', since => TIMESTAMP '1999-01-01'", NotFoundError, "the oldest version that is kept is 1"),
         ("'t', since => 3, until => 2", InvalidInputError, "came after that of until.*: exchange them"),
-        ("'t', since => 2, mode => 'all'", UnsupportedError, "mode => 'all' is not offered; 'net' gives"),
-        ("'t', since => 2, mode => 'some'", InvalidInputError, "mode is 'net'"),
+        ("'t', since => 2, mode => 'some'", InvalidInputError, "mode is 'net' or 'all'"),
         (
             "'t', since => 'lance-changes:2:CgF0'",
             InvalidInputError,
