@@ -10,9 +10,9 @@
 With `mode => 'all'` the first two names stand for the rows before and behind every single change instead, and
 are joined by its number (see `planner.scans.changes.every_change`).
 
-Otherwise the private names stand for the older and the newer state without the stored rows that both have (see
-`planner.scans.changes`), so the query compares no more than what may have changed. Conditions on key columns
-pass through its joins, and are applied where rows are read.
+Otherwise the private names stand for the older and the newer state without the stored rows that both have
+(see `planner.scans.changes`), so the query compares no more than what may have changed. Conditions on key
+columns pass through its joins, and are applied where rows are read.
 """
 
 from __future__ import annotations
@@ -266,7 +266,7 @@ def _render(
 
 
 def _tell_order(alias: str) -> str:
-    """Return when a change was made, and its place among all: that of a row before is in front of its pair."""
+    """Return when a change was made, and its place: of a pair, the row before comes first."""
     number = f"2 * {alias}.{quote(NUMBER)}"
     place = number if alias == "n" else f"{number} - CASE WHEN s.b THEN 1 ELSE 0 END"
     time = f"CAST({alias}.{quote(CHANGED)} AS TIMESTAMP)"

@@ -40,8 +40,8 @@ from planner.plans.forms.planned_frame import PlannedFrame, number_names, plan_u
 from planner.plans.leaves.catalog_leaf import CatalogLeafTable
 from planner.plans.leaves.system_leaf import SystemLeaf, list_tables_and_views, make_system_leaves
 from planner.plans.resident_tables import NO_RESIDENTS, RESIDENT_ROWS, Residents
-from planner.scans.changes.changes_leaf import ChangesLeaf, PositionLeaf
 from planner.scans.changes.chained_leaf import AfterLeaf, BeforeLeaf
+from planner.scans.changes.changes_leaf import ChangesLeaf, PositionLeaf
 from planner.scans.query_run import QueryRun
 from planner.scans.settings import Shortcut
 from planner.scans.table_leaf import DeclaredLeaf, TableLeaf

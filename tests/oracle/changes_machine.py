@@ -86,7 +86,7 @@ class ChangedHistories(Histories):
                 assert expected in kind, (key, kind, sql, shortcuts)
 
     def _replay(self, since: Noted, subject: Subject, shortcuts: str) -> None:
-        """Every single change fits to the state that those before it made, and the last state is the newest."""
+        """Every single change fits to the state that those before it made; the last one is the newest."""
         name, key = subject.table.name, subject.table.key
         sql = f"SELECT * FROM lance_changes('{name}', since => '{since.token}', mode => 'all')"
         found = self.executor.run(sql, (), consistency="strong", pruning=True, shortcuts=shortcuts)

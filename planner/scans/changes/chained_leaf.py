@@ -15,7 +15,8 @@ from memwal.errors import UnavailableError, UnsupportedError
 from planner.access.table_policy import TablePolicy
 from planner.access.visible_catalog import SecuredTable
 from planner.scans.changes.changes_leaf import ChangesLeaf
-from planner.scans.changes.every_change import LINKS, ChainedRows, States, chain_rows
+from planner.scans.changes.every_change import States, chain_rows
+from planner.scans.changes.row_chains import LINKS, ChainedRows
 from planner.scans.query_run import QueryRun, TableScan
 from planner.scans.settings import Shortcut
 from planner.tables.sources.base_table import BaseTable
@@ -111,8 +112,8 @@ class _ChainedScan(TableScan):
     def _chain(self, newer: TableSnapshot) -> ChainedRows:
         if isinstance(self.table, TransactionTable):
             msg = (
-                f"table {self.table.name!r}: mode => 'all' reads the log, where rows of a transaction come when "
-                "it commits: ask outside of the transaction, or for mode => 'net'"
+                f"table {self.table.name!r}: mode => 'all' reads the log, where rows of a transaction come "
+                "when it commits: ask outside of the transaction, or for mode => 'net'"
             )
             raise UnsupportedError(msg)
         control, older = self.run.control, self._older

@@ -1,11 +1,11 @@
 """Every single change between two states of a table: what each row was, and what became of it.
 
 The rows of a key form a chain: what it was in the older state, what each log entry made of it, and what each
-commit of another writer to the base table did, as far as it was seen. Two neighbours of a chain are one change:
+commit to the base table past the log did, as far as it was seen. Two neighbours of a chain are one change:
 
-    id 7 in the older state        'open'    \\  update
-    log entry 12: id 7             'paid'    <
-    log entry 15: id 7 deleted               >  delete
+    id 7 in the older state        'open'    -  update
+    log entry 12: id 7             'paid'    -
+    log entry 15: id 7 deleted               -  delete
     version 20: id 7               'sent'    -  insert
 
 Log entries have an order of their own. A version of the base table comes behind the entries that were written
@@ -16,9 +16,9 @@ change nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -27,40 +27,20 @@ import pyarrow.compute as pc
 from execnodes import ExecNode, TaskContext
 from execnodes.storage.source import ColumnCache, convert_entry
 from memwal.base.index_details import read_base_manifest
-from memwal.errors import InvalidInputError, NotFoundError, PreconditionError, UnsupportedError
+from memwal.errors import InvalidInputError, PreconditionError, UnsupportedError
 from memwal.regions.wal import WalEntry
 from memwal.stored_fields import TOMBSTONE, read_entry_fields
-from planner.scans.changes import CHANGED, NUMBER
+from planner.scans.changes.base_commits import BaseCommit, list_commits
 from planner.scans.changes.changed_rows import plan_changed_rows
 from planner.scans.changes.region_log import LogGoneError, ReadLogEntry, RegionLogFiles
+from planner.scans.changes.row_chains import ChainedRows, RowChains
 from planner.scans.scan_plan import plan_scan
 from planner.sql.as_of import format_moment, to_microseconds
-from planner.tables.sources.base_table import BaseTable, open_base_table
+from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.keys import combine_key_columns
 from planner.tables.sources.log_tail import TailRows, tail_schema
 from planner.tables.sources.snapshot import RegionSnapshot, TableSnapshot
 from planner.tables.visibility.visibility import Visibility
-
-LINKS: Final = (pa.field(NUMBER, pa.int64()), pa.field(CHANGED, pa.timestamp("us")))
-"""Columns of chained rows behind those of the table."""
-MOST_BYTES: Final = 1 << 29
-"""Most bytes of rows that one statement holds to tell single changes."""
-_QUIET: Final = frozenset({"CreateIndex", "Project", "Rewrite", "UpdateConfig"})
-"""Operations of Lance that leave all rows as they are."""
-
-
-@dataclass(frozen=True, eq=False)
-class ChainedRows:
-    """All changes of a table between two states, as the rows before and behind each.
-
-    Attributes:
-        before: rows that were replaced or deleted, each with the number of the change that did it.
-        after: rows that came or replaced others, likewise. A change whose number is only here is an insert;
-            one whose number is only in `before`, a delete.
-    """
-
-    before: pa.Table
-    after: pa.Table
 
 
 @dataclass(frozen=True)
@@ -111,95 +91,16 @@ def _check_states(states: States) -> None:
     older, newer = states.older.base, states.newer.base
     if older.storage.uri != newer.storage.uri:
         msg = (
-            f"table {newer.name!r}: mode => 'all' tells the history of one branch; give states of the same one, "
-            "or mode => 'net'"
+            f"table {newer.name!r}: mode => 'all' tells the history of one branch; give states of the same "
+            "one, or mode => 'net'"
         )
         raise UnsupportedError(msg)
     if older.details is not None and newer.details is None:
         msg = (
-            f"table {newer.name!r}: its MemWAL was given up between the two states, and with it the log of single "
-            "changes: give states on one side of that, or mode => 'net'"
+            f"table {newer.name!r}: its MemWAL was given up between the two states, and with it the log of "
+            "single changes: give states on one side of that, or mode => 'net'"
         )
         raise UnsupportedError(msg)
-
-
-class _Rows:
-    """Rows of chains, in the order of what they tell."""
-
-    def __init__(self, schema: pa.Schema) -> None:
-        self.schema = schema
-        self._parts: list[pa.Table] = []
-        self._dead: list[np.ndarray] = []
-        self._begins: list[np.ndarray] = []
-        self._times: list[np.ndarray] = []
-        self._bytes = 0
-
-    def add(self, rows: pa.Table, time: int, dead: np.ndarray | None = None, *, begins: bool = False) -> None:
-        """Add rows.
-
-        Args:
-            rows: the table's columns.
-            time: of the change, in microseconds since 1970.
-            dead: which of them say that their key is gone; None for none.
-            begins: whether they are what was there before, and count only as the first of their key.
-        """
-        count = rows.num_rows
-        if not count:
-            return
-        self._bytes += int(rows.nbytes)
-        if self._bytes > MOST_BYTES:
-            msg = (
-                f"there are more than {MOST_BYTES >> 20} MiB of single changes between the two states: choose "
-                "states that are nearer to one another, or mode => 'net'"
-            )
-            raise InvalidInputError(msg)
-        self._parts.append(rows)
-        self._dead.append(np.zeros(count, np.bool_) if dead is None else dead)
-        self._begins.append(np.full(count, begins))
-        self._times.append(np.full(count, time, np.int64))
-
-    def chain(self, key: Sequence[str]) -> ChainedRows:
-        """Find the neighbours of each row among those of its key."""
-        rows = pa.concat_tables([self.schema.empty_table(), *self._parts]).combine_chunks()
-        if not rows.num_rows:
-            empty = pa.schema([*self.schema, *LINKS]).empty_table()
-            return ChainedRows(empty, empty)
-        dead, begins, times = map(np.concatenate, (self._dead, self._begins, self._times))
-        keys = pc.dictionary_encode(combine_key_columns(rows.select(list(key)))).indices.to_numpy()
-        by_key = np.argsort(keys, kind="stable")
-        is_first = np.ones(rows.num_rows, np.bool_)
-        is_first[by_key[1:]] = keys[by_key[1:]] != keys[by_key[:-1]]
-        by_key = by_key[(is_first | ~begins)[by_key]]
-        following = np.full(rows.num_rows, -1)
-        same = keys[by_key[1:]] == keys[by_key[:-1]]
-        following[by_key[:-1][same]] = by_key[1:][same]
-        before = np.flatnonzero(~dead & (following >= 0))
-        after = np.flatnonzero(~dead & ~begins)
-        return ChainedRows(_link(rows, before, following[before], times), _link(rows, after, after, times))
-
-
-def _link(rows: pa.Table, places: np.ndarray, numbers: np.ndarray, times: np.ndarray) -> pa.Table:
-    """Return some rows, with the numbers of changes and their times."""
-    links = pa.array(numbers, pa.int64()), pa.array(times[numbers]).cast(pa.timestamp("us"))
-    table = rows.take(pa.array(places))
-    for one, values in zip(LINKS, links, strict=True):
-        table = table.append_column(one, values)
-    return table
-
-
-@dataclass(frozen=True, slots=True)
-class _Commit:
-    """A version of the base table that may have changed rows.
-
-    Attributes:
-        before: the version before it.
-        base: the version.
-        time: of its commit, in microseconds since 1970.
-    """
-
-    before: BaseTable
-    base: BaseTable
-    time: int
 
 
 @dataclass(slots=True)
@@ -229,7 +130,7 @@ class _Chains:
         self._states = states
         self._older, self._newest = states.older, states.newer.base
         self._logs = logs
-        self._rows = _Rows(self._newest.schema)
+        self._rows = RowChains(self._newest.schema)
         self._stored: tuple[pa.Schema, Any] | None = None
         self._starts: dict[str, int] = {}
         """Region id -> position of the last entry of the older state."""
@@ -248,14 +149,15 @@ class _Chains:
             start, end = log.find_end(before, self._older.base), log.find_end(now, self._newest)
             if start > end:
                 msg = (
-                    f"table {self._newest.name!r}: in region {region_id} the state of since has log entries up to "
-                    f"{start}, and that of until up to {end}: exchange them, or read with consistency strong"
+                    f"table {self._newest.name!r}: in region {region_id} the state of since has log entries "
+                    f"up to {start}, and that of until up to {end}: exchange them, or read with consistency "
+                    "strong"
                 )
                 raise InvalidInputError(msg)
             self._starts[region_id], ends[region_id] = start, end
         self._read_to |= self._starts
         self._add_rows_before(ends)
-        for commit in self._list_commits():
+        for commit in list_commits(self._older.base, self._newest):
             self._add_entries(self._find_ends(commit, ends))
             self._add_commit(commit)
         self._add_entries(ends)
@@ -355,50 +257,7 @@ class _Chains:
             self._stored = stored_as, self._newest.map_stored_columns(read_entry_fields(stored_as))
         return convert_entry(entry.rows, tail_schema(self._newest), self._stored[1])
 
-    def _list_commits(self) -> Iterator[_Commit]:
-        """Yield the versions between the states that may have changed rows, ascending.
-
-        Raises:
-            LogGoneError: a version was removed.
-        """
-        first, newest = self._older.base.version, self._newest
-        if first == newest.version:
-            return
-        known = {
-            int(one["version"]): to_microseconds(one["timestamp"].astimezone())
-            for one in newest.dataset.versions()
-        }
-        before = self._older.base
-        for version in range(first + 1, newest.version + 1):
-            if version not in known:
-                raise LogGoneError(f"version {version} was removed")
-            if _read_operation(newest.dataset, version) in _QUIET:
-                continue
-            if before.version < version - 1:
-                before = self._open(version - 1)
-            base = self._open(version)
-            merged, merged_before = base.merged_generations, before.merged_generations
-            if any(merged.get(one, 0) < generation for one, generation in merged_before.items()):
-                msg = (
-                    f"table {newest.name!r}: version {version} is a former one without generations that had been "
-                    f"merged; single changes are told up to version {version - 1}, or from version {version} on"
-                )
-                raise UnsupportedError(msg)
-            if merged == merged_before:
-                yield _Commit(before, base, known[version])
-            before = base
-
-    def _open(self, version: int) -> BaseTable:
-        newest = self._newest
-        for known in (newest, self._older.base):
-            if known.version == version:
-                return known
-        try:
-            return open_base_table(newest.name, newest.storage, version, newest.session, newest.place)
-        except NotFoundError as error:
-            raise LogGoneError(f"version {version} was removed") from error
-
-    def _find_ends(self, commit: _Commit, ends: Mapping[str, int]) -> dict[str, int]:
+    def _find_ends(self, commit: BaseCommit, ends: Mapping[str, int]) -> dict[str, int]:
         """Return region id -> position of the last log entry before a commit."""
         found = {}
         for region_id, end in ends.items():
@@ -411,7 +270,7 @@ class _Chains:
             found[region_id] = min(start, end)
         return found
 
-    def _add_commit(self, commit: _Commit) -> None:
+    def _add_commit(self, commit: BaseCommit) -> None:
         """Add what a commit changed of the rows that no fresh row hid."""
         before, after = (self._put_on_top(base, self._read_to) for base in (commit.before, commit.base))
         none: frozenset[str] = frozenset()
@@ -434,15 +293,6 @@ def _count_rows(region: RegionSnapshot | None, base: BaseTable, region_id: str) 
     return newest, 0 if region.tail is None else region.tail.last
 
 
-def _read_operation(dataset: Any, version: int) -> str | None:  # noqa: ANN401 - lance types
-    """Return the name of Lance's operation that made a version; None if it is not recorded."""
-    try:
-        transaction = dataset.read_transaction(version)
-    except (OSError, ValueError):
-        return None
-    return None if transaction is None else type(transaction.operation).__name__
-
-
 def _build_gone_error(
     newest: BaseTable, since: int, logs: Mapping[str, RegionLogFiles], error: LogGoneError
 ) -> PreconditionError:
@@ -453,11 +303,11 @@ def _build_gone_error(
         if version not in versions or version + 1 not in versions or not _tells_all(newest, version, logs):
             break
         oldest = version
-    at = format_moment(to_microseconds(versions[oldest].astimezone())) if oldest in versions else "now"
+    at = format_moment(to_microseconds(versions[oldest].astimezone()))
     return PreconditionError(
-        f"table {newest.name!r}: single changes since this state were cleaned up ({error}). They are left since "
-        f"version {oldest}, of {at}: begin anew, since => {oldest}, or ask for mode => 'net'. What clean keeps "
-        "is said by its option keep_changes"
+        f"table {newest.name!r}: single changes since this state were cleaned up ({error}). They are left "
+        f"since version {oldest}, of {at}: begin anew, since => {oldest}, or ask for mode => 'net'. How long "
+        "clean keeps them is said by its option keep_changes"
     )
 
 

@@ -119,7 +119,7 @@ class RegionLogFiles:
     def _read_replay_position(self, generation: int) -> int | None:
         """Return the position from which a writer replays behind a generation; None if no manifest tells.
 
-        A writer that takes over flushes the rows of the one before it, whatever generation their entries name.
+        A writer that takes over flushes the rows of the one before, whatever generation their entries name.
         """
         versions = self._manifests
         at = bisect_right(

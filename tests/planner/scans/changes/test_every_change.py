@@ -120,7 +120,7 @@ class History:
 
 
 def replay(state: dict[int, int], changes: list[dict[str, Any]]) -> tuple[dict[int, int], dict[int, Steps]]:
-    """Apply changes, each of which must fit to the state before; return the state, and the steps of each key."""
+    """Apply changes, each of which must fit to the state before; return the state, and each key's steps."""
     after, steps = dict(state), defaultdict[int, Steps](list)
     opened: int | None = None
     for one in changes:
@@ -296,6 +296,19 @@ def test_columns_are_those_of_the_newer_state(root: Path, open_engine: Callable[
         PreconditionError, match=r"version 2 was removed\).* left since version 6, .*since => 6"
     ):
         read(open_engine(root), TOLD.format("*", "'first'", ""))
+
+
+def test_compaction_below_an_index_changes_nothing(history: History) -> None:
+    """Lance can't read its record of such a commit."""
+    dataset = history.table.dataset()
+    dataset.create_scalar_index("v", "BTREE")
+    history.table.dataset().insert(pa.Table.from_pylist([{"id": 40, "v": 1}], schema=SCHEMA))
+    history.table.dataset().optimize.optimize_indices()
+    history.table.dataset().optimize.compact_files()
+    (told,) = history.changes("2")
+    assert (told["id"], told["_change"]) == (40, "insert")
+    versions = read(history.engine, "SELECT version, operation FROM system.versions ORDER BY version")
+    assert versions[-1][1] is None
 
 
 def test_what_was_merged_and_cleaned_is_refused(history: History) -> None:
