@@ -326,8 +326,10 @@ class Frames:
         compared = reference.compared
         if compared is not None:
             other = catalog.table(reference.table, compared.other)
-            leaf = _CHANGES_LEAVES[compared.role]
-            return leaf(run, catalog.table(*named), other, self.partitions, reference.private_name)
+            leaf, is_after = _CHANGES_LEAVES[compared.role], compared.role is StateRole.AFTER
+            # Of the same state as those before changes: see below.
+            partitions = self.partitions + (is_after and bound.kind is not StatementKind.QUERY)
+            return leaf(run, catalog.table(*named), other, partitions, reference.private_name)
         # EXPLAIN prints the number of fragments of a leaf instead of its name: it distinguishes tables.
         marker = 0
         if bound.kind is not StatementKind.QUERY:

@@ -261,6 +261,17 @@ class TestOneTable:
     def test_conditions_are_those_on_changes(self, engine: QueryEngine) -> None:
         assert read(engine, TOLD.format("v, _change", 2, "WHERE id = 8")) == [(8, "delete"), (8, "insert")]
         assert read(engine, TOLD.format("id, _change", 2, "WHERE v = 2")) == [(1, "update_after")]
+        plan = (
+            engine.execute("EXPLAIN " + TOLD.format("*", 2, "WHERE id = 8"))
+            .read_all()
+            .column("plan")[-1]
+            .as_py()
+        )
+        lines = [one for one in plan.splitlines() if "filter=id = 8" in one]
+        assert ["before" in one for one in lines] == [
+            True,
+            False,
+        ]  # Of pairs those before, and inserted ones.
         joined = "SELECT count(*) FROM lance_changes('t', since => 2, mode => 'all') c JOIN t ON t.id = c.id"
         assert read(engine, joined) == [(4,)]
 
