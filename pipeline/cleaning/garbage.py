@@ -134,8 +134,8 @@ class CleanPolicy:
         older_than_seconds: minimum age of versions of the base table that may be removed, with the files that
             only `FOR VERSION AS OF` needs. None for a week, or for any age if `retain_versions` is set.
         retain_versions: number of newest versions to keep; None for one.
-        keep_changes_seconds: how long `lance_changes` can go on from a token, and tell every single change since
-            then: what states so young need is kept, such as merged generations, log entries and versions.
+        keep_changes_seconds: how long `lance_changes` can go on from a token, and tell every single change
+            since then: what states so young need is kept: merged generations, log entries and versions.
         kinds: kinds of garbage.
     """
 

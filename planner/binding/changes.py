@@ -1,4 +1,4 @@
-"""Calls of `lance_changes` become queries over two states of a table.
+"""Calls of `lance_changes` become queries over two states of a table, those of `lance_position` over one.
 
     lance_changes('t', since => 3)
 ->  SELECT .., 'insert' or .. AS _change FROM (
@@ -35,6 +35,9 @@ from planner.sql.tokens import STRING, SqlText, fold, quote
 from planner.tables.sources.base_table import BaseTable
 
 CHANGES: Final = "lance_changes"
+POSITION_OF: Final = "lance_position"
+STATE_FUNCTIONS: Final = frozenset({CHANGES, POSITION_OF})
+"""Functions whose calls are about states of tables."""
 _OPTIONS: Final = ("since", "until", "mode", "follow")
 _ASSIGNMENTS: Final = frozenset({"=>", ":=", "="})
 _EXAMPLE: Final = f"{CHANGES}('orders', since => 12)"
@@ -64,6 +67,19 @@ class ChangesCall:
     follows: bool = False
     tells_all: bool = False
     since_text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PositionCall:
+    """The arguments of a call of `lance_position`.
+
+    Attributes:
+        table: name as written.
+        at: the state; None for now.
+    """
+
+    table: str
+    at: AsOf | None
 
 
 class ComparedTable(Protocol):
@@ -101,14 +117,11 @@ def read_changes_call(text: SqlText, site: FunctionSite) -> ChangesCall:
         InvalidInputError: one is missing, unknown, given twice or no constant.
         UnsupportedError: `mode` is one that is not offered.
     """
-    at = site.opening + 1
-    if text.words[at] != STRING:
-        raise text.error(at, f"{CHANGES}: the table is named by a string, as in {_EXAMPLE}; it")
-    table = text.tokens[at].text
+    table = _read_table(text, site, CHANGES, _EXAMPLE)
     states: dict[str, AsOf] = {}
     given: set[str] = set()
     follows, tells_all, since_text = False, False, ""
-    at += 1
+    at = site.opening + 2
     while at < site.closing:
         if text.words[at] != ",":
             raise text.error(at, f"{CHANGES}: arguments are separated by commas; this")
@@ -130,6 +143,32 @@ def read_changes_call(text: SqlText, site: FunctionSite) -> ChangesCall:
     if follows and "until" in states:
         raise text.error(site.opening, f"{CHANGES}: what follows a table has no until; the call stands")
     return ChangesCall(table, states["since"], states.get("until"), follows, tells_all, since_text)
+
+
+def read_position_call(text: SqlText, site: FunctionSite) -> PositionCall:
+    """Read the arguments of a call of `lance_position`.
+
+    Raises:
+        InvalidInputError: one is missing, unknown or no constant.
+    """
+    example = f"{POSITION_OF}('orders', at => 12)"
+    table, at = _read_table(text, site, POSITION_OF, example), site.opening + 2
+    if at == site.closing:
+        return PositionCall(table, None)
+    is_named = text.words[at] == "," and at + 1 in text.names and fold(text.names[at + 1]) == "at"
+    if not is_named or text.words[at + 2] not in _ASSIGNMENTS:
+        raise text.error(at, f"{POSITION_OF} takes a table and the state of it, as in {example}; this")
+    state, end = read_state(text, at + 3)
+    if end != site.closing:
+        raise text.error(end, f"{POSITION_OF} takes a table and the state of it, as in {example}; this")
+    return PositionCall(table, state)
+
+
+def _read_table(text: SqlText, site: FunctionSite, function: str, example: str) -> str:
+    at = site.opening + 1
+    if text.words[at] != STRING:
+        raise text.error(at, f"{function}: the table is named by a string, as in {example}; it")
+    return text.tokens[at].text
 
 
 def _read_option(text: SqlText, at: int) -> str:
@@ -184,6 +223,25 @@ def write_changes(table: TableName, call: ChangesCall, names: StatementNames) ->
         ]
     private = [names.add_reference(table, as_of=as_of, compared=one) for as_of, one in references]
     return _render(table, older, newer, private, tells_all=call.tells_all)
+
+
+def write_position(table: TableName, call: PositionCall, names: StatementNames) -> str:
+    """Return the query that a call of `lance_position` stands for, and add what it reads to the references.
+
+    Args:
+        table: name in the catalog.
+        call: names the state.
+        names: of the statement.
+
+    Raises:
+        LanceGatewayError: the table has no such state.
+    """
+    if not isinstance(names.resolver, StateResolver):
+        raise UnsupportedError(f"{POSITION_OF}: table {table!r} is read as it is here, and has no states")
+    names.resolver.table(table, call.at)
+    compared = ComparedState(StateRole.POSITION, call.at)
+    private = names.add_reference(table, as_of=call.at, compared=compared)
+    return f"(SELECT p.{quote(POSITION)} FROM {quote(private)} AS p)"  # noqa: S608 - names are quoted
 
 
 def _find_states(
