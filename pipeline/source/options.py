@@ -299,7 +299,7 @@ def _changes(text: str | None) -> ChangesMode | None:
 
 
 def _state(text: str | None) -> str | None:
-    """Return a state of a table as SQL: a number, an expression, or the name of a tag or a token in quotes."""
+    """Return a state of a table as SQL: a number, an expression, or a tag or token in quotes."""
     if text is None or text.isdecimal() or not _NAME_OF_STATE.fullmatch(text):
         return text
     return f"'{text}'"
