@@ -33,7 +33,7 @@ from memwal.stored_fields import TOMBSTONE, read_entry_fields
 from planner.scans.changes.base_commits import BaseCommit, list_commits
 from planner.scans.changes.changed_rows import plan_changed_rows
 from planner.scans.changes.region_log import LogGoneError, ReadLogEntry, RegionLogFiles
-from planner.scans.changes.row_chains import ChainedRows, RowChains
+from planner.scans.changes.row_chains import ChainedRows, RowChains, check_bytes
 from planner.scans.scan_plan import plan_scan
 from planner.sql.as_of import format_moment, to_microseconds
 from planner.tables.sources.base_table import BaseTable
@@ -155,6 +155,8 @@ class _Chains:
                 )
                 raise InvalidInputError(msg)
             self._starts[region_id], ends[region_id] = start, end
+        # All of them are held at a time.
+        check_bytes(sum(self._logs[one].count_bytes(self._starts[one], end) for one, end in ends.items()))
         self._read_to |= self._starts
         self._add_rows_before(ends)
         for commit in list_commits(self._older.base, self._newest):

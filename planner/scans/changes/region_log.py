@@ -20,12 +20,16 @@ from memwal.regions.manifest import (
     parse_manifest_version,
 )
 from memwal.regions.wal import WalEntry, parse_wal_entry_position, wal_directory
-from memwal.storage.files import Storage
+from memwal.storage.files import Entry, Storage
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.snapshot import RegionSnapshot
 
 ReadLogEntry = Callable[[str, int], WalEntry]
 """Reads the entry of a region at a position; raises FileNotFoundError if there is none."""
+
+
+_AT_ONCE = 256
+"""Entries that are read together, where storage is remote."""
 
 
 class LogGoneError(Exception):
@@ -48,17 +52,23 @@ class RegionLogFiles:
         self._ends: dict[int, int] = {}
 
     @cached_property
+    def _files(self) -> dict[int, Entry]:
+        """Position -> file, ascending."""
+        listed = self._storage.list(wal_directory(self.region_id))
+        found = ((parse_wal_entry_position(entry.name), entry) for entry in listed)
+        return dict(sorted((position, entry) for position, entry in found if position is not None))
+
+    @cached_property
     def times(self) -> dict[int, int]:
         """Position -> when it was written in microseconds since 1970, never before the entries before it."""
-        found = sorted(
-            (position, entry.written // 1000)
-            for entry in self._storage.list(wal_directory(self.region_id))
-            if (position := parse_wal_entry_position(entry.name)) is not None
-        )
         newest, times = 0, {}
-        for position, written in found:
-            newest = times[position] = max(newest, written)
+        for position, entry in self._files.items():
+            newest = times[position] = max(newest, entry.written // 1000)
         return times
+
+    def count_bytes(self, after: int, last: int) -> int:
+        """Return the size of the entries behind a position, up to another one."""
+        return sum(entry.size for position, entry in self._files.items() if after < position <= last)
 
     @cached_property
     def _manifests(self) -> list[int]:
@@ -105,10 +115,10 @@ class RegionLogFiles:
         Raises:
             LogGoneError: one was removed.
         """
-        for position in range(after + 1, last + 1):
-            entry = self._read_entry(position)
-            if not entry.is_fence:
-                yield entry
+        for first in range(after + 1, last + 1, _AT_ONCE):
+            positions = range(first, min(first + _AT_ONCE, last + 1))
+            found = self._storage.each(self._read_entry, positions)
+            yield from (entry for entry in found if not entry.is_fence)
 
     def _read_entry(self, position: int) -> WalEntry:
         try:

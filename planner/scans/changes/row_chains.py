@@ -62,12 +62,7 @@ class RowChains:
         if not count:
             return
         self._bytes += int(rows.nbytes)
-        if self._bytes > MOST_BYTES:
-            msg = (
-                f"there are more than {MOST_BYTES >> 20} MiB of single changes between the two states: "
-                "choose states that are nearer to one another, or mode => 'net'"
-            )
-            raise InvalidInputError(msg)
+        check_bytes(self._bytes)
         self._parts.append(rows)
         self._dead.append(np.zeros(count, np.bool_) if dead is None else dead)
         self._begins.append(np.full(count, begins))
@@ -91,6 +86,20 @@ class RowChains:
         before = np.flatnonzero(~dead & (following >= 0))
         after = np.flatnonzero(~dead & ~begins)
         return ChainedRows(_link(rows, before, following[before], times), _link(rows, after, after, times))
+
+
+def check_bytes(nbytes: int) -> None:
+    """Refuse to hold more bytes of rows than one statement may.
+
+    Raises:
+        InvalidInputError: there are more.
+    """
+    if nbytes > MOST_BYTES:
+        msg = (
+            f"there are more than {MOST_BYTES >> 20} MiB of single changes between the two states: choose "
+            "states that are nearer to one another, or mode => 'net'"
+        )
+        raise InvalidInputError(msg)
 
 
 def _link(rows: pa.Table, places: np.ndarray, numbers: np.ndarray, times: np.ndarray) -> pa.Table:

@@ -99,8 +99,8 @@ def test_secrets_may_stand_in_the_environment(monkeypatch: pytest.MonkeyPatch) -
         ({"table": "lance.Sales.orders"}, 'SELECT "a" FROM "lance"."Sales"."orders" WHERE x'),
         ({"table": 'sales."t.x"'}, 'SELECT "a" FROM "sales"."t.x" WHERE x'),
         (
-            {"table": "sales.o'clock", "changes": "net", "since": "12", "until": "v1"},
-            "SELECT \"a\" FROM lance_changes('sales.o''clock', since => 12, until => 'v1', mode => 'net') WHERE x",
+            {"table": "o'clock", "changes": "net", "since": "12", "until": "v1"},
+            "SELECT \"a\" FROM lance_changes('o''clock', since => 12, until => 'v1', mode => 'net') WHERE x",
         ),
         (
             {"table": "t", "changes": "ALL", "since": "now() - INTERVAL '1 hour'"},

@@ -16,6 +16,7 @@ from memwal.errors import InvalidInputError, PreconditionError
 from memwal.regions.wal import wal_entry_path
 from planner.access.rights import TableAccess
 from planner.engine import QueryEngine, SessionSettings
+from planner.scans.changes import row_chains
 from planner.scans.settings import ALL_SHORTCUTS, NO_SHORTCUTS, Shortcuts
 from planner.tables.state.catalog import Catalog
 from planner.tables.state.noted_tables import write_token
@@ -320,6 +321,13 @@ def test_compaction_below_an_index_changes_nothing(history: History) -> None:
     assert (told["id"], told["_change"]) == (40, "insert")
     versions = read(history.engine, "SELECT version, operation FROM system.versions ORDER BY version")
     assert versions[-1][1] is None
+
+
+def test_more_changes_than_fit_are_refused(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
+    history.put([(1, 1)])
+    monkeypatch.setattr(row_chains, "MOST_BYTES", 100)
+    with pytest.raises(InvalidInputError, match="choose states that are nearer to one another"):
+        history.changes("2")
 
 
 def test_what_was_merged_and_cleaned_is_refused(history: History) -> None:
