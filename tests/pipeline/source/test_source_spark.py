@@ -174,7 +174,8 @@ def test_a_stream_of_changes_is_told_once_through_failures_and_restarts(
     fails = [True]
 
     def take(batch: "DataFrame", number: int) -> None:
-        rows = [tuple(row) for row in batch.orderBy("_sequence").select("id", "n", "_change").collect()]
+        found = sorted(batch.collect(), key=lambda row: row._sequence)
+        rows = [(row.id, row.n, row._change) for row in found]
         assert told.setdefault(number, rows) == rows, "a repeated batch has the same changes"
         if fails:
             raise RuntimeError(fails.pop())
