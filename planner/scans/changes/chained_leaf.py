@@ -22,7 +22,6 @@ from planner.scans.settings import Shortcut
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.snapshot import TableSnapshot
 from planner.tables.state.table import Table
-from planner.tables.state.transaction_table import TransactionTable
 
 
 class BeforeLeaf(ChangesLeaf):
@@ -110,10 +109,10 @@ class _ChainedScan(TableScan):
         return DeduplicateExec(UnionExec((scan,)), (RowMask(),))
 
     def _chain(self, newer: TableSnapshot) -> ChainedRows:
-        if isinstance(self.table, TransactionTable):
+        if self.table.has_own_rows:
             msg = (
-                f"table {self.table.name!r}: mode => 'all' reads the log, where rows of a transaction come "
-                "when it commits: ask outside of the transaction, or for mode => 'net'"
+                f"table {self.table.name!r}: mode => 'all' reads the log, where the rows of this transaction "
+                "come when it commits: ask outside of it, or for mode => 'net'"
             )
             raise UnsupportedError(msg)
         control, older = self.run.control, self._older

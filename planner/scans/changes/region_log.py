@@ -129,7 +129,7 @@ class RegionLogFiles:
     def _read_replay_position(self, generation: int) -> int | None:
         """Return the position from which a writer replays behind a generation; None if no manifest tells.
 
-        A writer that takes over flushes the rows of the one before, whatever generation their entries name.
+        Entries of writers without a MemTable name no generation, and many may follow those that count.
         """
         versions = self._manifests
         at = bisect_right(
@@ -142,10 +142,10 @@ class RegionLogFiles:
 
     def _read_manifest(self, version: int) -> RegionManifest:
         path = manifest_path(self.region_id, version)
-        try:
-            return RegionManifest.decode(self._storage.read(path), source=self._storage.locate(path))
-        except FileNotFoundError as error:
-            raise LogGoneError(f"manifest {version} of region {self.region_id} was removed") from error
+        data = self._storage.read(path)
+        if not data:  # Of those that are cleaned up, the names stay.
+            raise LogGoneError(f"manifest {version} of region {self.region_id} was removed")
+        return RegionManifest.decode(data, source=self._storage.locate(path))
 
     def _search_on(self, generation: int, after: int) -> int:
         """Return the last entry of a generation, which may be behind the position of its flush."""

@@ -104,6 +104,11 @@ class Table:
         """Time of the table for EXPLAIN; "" for the newest state."""
         return ""
 
+    @property
+    def has_own_rows(self) -> bool:
+        """Whether its snapshots have rows that are in no log: those of a transaction."""
+        return False
+
     def writer(self) -> TableWriter:
         """Open the writer, or return the open one if the table was not recreated.
 
