@@ -8,6 +8,7 @@ becomes the next version by a file that only one process can create.
 from __future__ import annotations
 
 import json
+import logging
 import random
 import struct
 import time
@@ -28,6 +29,8 @@ from memwal.errors import (
 )
 from memwal.storage.files import VERSIONS, Entry, Storage, base_manifest_paths, parse_base_manifest_version
 from protos import mem_wal_pb2
+
+logger = logging.getLogger(__name__)
 
 Outcome = TypeVar("Outcome")
 
@@ -126,6 +129,19 @@ def commit_next(table: Storage, version: int, *operations: Any) -> bool:  # noqa
         for draft in drafts:
             with suppress(UnavailableError):
                 table.delete(draft)
+
+
+def read_operation(dataset: Any, version: int) -> str | None:  # noqa: ANN401 - lance types
+    """Return the name of Lance's operation that made a version; None if that is not recorded, or unreadable.
+
+    Lance can't give back those that rewrote an index, such as a compaction below one.
+    """
+    try:
+        transaction = dataset.read_transaction(version)
+    except (OSError, ValueError, TypeError) as error:
+        logger.info("the transaction of version %d can't be read: %s", version, error)
+        return None
+    return None if transaction is None else type(transaction.operation).__name__
 
 
 def _make_drafts(table: Storage, version: int, operations: Sequence[Any], drafts: list[str]) -> None:

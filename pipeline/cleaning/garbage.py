@@ -134,17 +134,24 @@ class CleanPolicy:
         older_than_seconds: minimum age of versions of the base table that may be removed, with the files that
             only `FOR VERSION AS OF` needs. None for a week, or for any age if `retain_versions` is set.
         retain_versions: number of newest versions to keep; None for one.
+        keep_changes_seconds: how long `lance_changes` can go on from a token, and tell every single change
+            since then: what states so young need is kept: merged generations, log entries and versions.
         kinds: kinds of garbage.
     """
 
     grace_seconds: float = GRACE_SECONDS
     older_than_seconds: float | None = None
     retain_versions: int | None = None
+    keep_changes_seconds: float = 0.0
     kinds: tuple[Kind, ...] = tuple(Kind)
 
     def __post_init__(self) -> None:
         if not 0 <= self.grace_seconds < float("inf"):
             raise InvalidInputError(f"a grace of {self.grace_seconds} s can't be: give 0 or more")
+        if not 0 <= self.keep_changes_seconds < float("inf"):
+            raise InvalidInputError(
+                f"changes can't be kept for {self.keep_changes_seconds} s: give 0 or more, such as 1d"
+            )
         if self.older_than_seconds is not None and self.older_than_seconds < 0:
             raise InvalidInputError(
                 f"versions older than {self.older_than_seconds} s can't be removed: give 0 or more"
@@ -160,8 +167,8 @@ class CleanPolicy:
 
     @property
     def grace(self) -> int:
-        """Grace in microseconds."""
-        return int(self.grace_seconds * 1e6)
+        """How long a state stays readable, in microseconds: for queries that run, and for tokens."""
+        return int(max(self.grace_seconds, self.keep_changes_seconds) * 1e6)
 
     @property
     def version_age(self) -> int:

@@ -51,6 +51,10 @@ def clean(
     retain_versions: Annotated[
         int | None, typer.Option(help="So many newest versions of the base table stay.")
     ] = None,
+    keep_changes: Annotated[
+        str | None,
+        typer.Option(help="What lance_changes needs to go on from a state so young stays. 0s."),
+    ] = None,
     kind: Annotated[
         list[str] | None, typer.Option(help="Kind of garbage; may be repeated. All kinds by default.")
     ] = None,
@@ -72,6 +76,7 @@ def clean(
             "clean.grace": grace,
             "clean.older_than": older_than,
             "clean.retain_versions": retain_versions,
+            "clean.keep_changes": keep_changes,
             "clean.kinds": ",".join(kind) if kind else None,
         }
         policies, lake, found = open_tables(tables, root, config, storage_option, keys)

@@ -5,7 +5,13 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, ClassVar
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamWriter, DataSourceWriter
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
 from pyspark.sql.types import StructType
 
 if TYPE_CHECKING:
@@ -20,7 +26,7 @@ _PUSHING = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
 class LanceGatewayDataSource(DataSource):
-    """`spark.read.format("lance_gateway")`, `df.write`, and `df.writeStream`.
+    """`spark.read.format("lance_gateway")`, `spark.readStream`, `df.write`, and `df.writeStream`.
 
     Attributes:
         parallelism: partitions where no option says how many; None stands for the cores of this machine.
@@ -51,6 +57,14 @@ class LanceGatewayDataSource(DataSource):
         with raise_first():
             made = PushingReader if _PUSHING in sys.modules else GatewayReader
             return made(self._options(writing=False), schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        """Return the reader of a stream of changes."""
+        from pipeline.source.changes import ChangesStreamReader  # noqa: PLC0415
+        from pipeline.source.client import raise_first  # noqa: PLC0415
+
+        with raise_first():
+            return ChangesStreamReader(self._options(writing=False), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001 - Spark's
         """Return the writer of a DataFrame."""

@@ -7,7 +7,7 @@ import difflib
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Literal, TypeAlias, cast
 
@@ -16,14 +16,21 @@ from memwal.storage.table_names import split_name
 
 Mode: TypeAlias = Literal["gateway", "direct"]
 MODES: tuple[Mode, ...] = ("gateway", "direct")
+ChangesMode: TypeAlias = Literal["net", "all"]
+CHANGES_MODES: tuple[ChangesMode, ...] = ("net", "all")
 DEFAULT_URL = "grpc://127.0.0.1:31337"
 MAX_ENDPOINTS = 4096
 DEFAULT_CACHE_BYTES = 256 << 20
 _STORAGE = "storage."
+_NAME_OF_STATE = re.compile(r"[^\s'()]+")
+"""Tags and tokens; expressions that give a time have blanks, quotes or brackets."""
 _URL = re.compile(r"grpc(\+tcp|\+tls)?://[^/@\s]+:\d+/?")
 _READING = (
     "query",
     "columns",
+    "changes",
+    "since",
+    "until",
     "endpoints",
     "consistency",
     "max_staleness_ms",
@@ -112,6 +119,9 @@ class Options:
         table: name of a table or view, with its schema or without; None where there is a query.
         query: a statement that only reads; None where there is a table.
         columns: that are read, in this order; empty for all.
+        changes: whether changes of the table are read in place of its rows: net ones, or every single one.
+        since: the state from which changes are told, as SQL; None where there are none.
+        until: the state up to which they are, as SQL; None for now.
         endpoints: into how many partitions a scan is divided, at most.
         settings: of the gateway's session, by name.
         mode: who reads the files.
@@ -128,6 +138,9 @@ class Options:
     table: str | None = None
     query: str | None = None
     columns: tuple[str, ...] = ()
+    changes: ChangesMode | None = None
+    since: str | None = None
+    until: str | None = None
     endpoints: int = 1
     settings: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     mode: Mode = "gateway"
@@ -148,6 +161,17 @@ class Options:
             raise InvalidInputError(
                 f"either the option table or the option query says what is read: {given} given"
             )
+        if (self.changes is None) != (self.since is None):
+            raise InvalidInputError(
+                "options changes and since belong together: changes = 'net' or 'all', and since = '12', a "
+                "tag, a token, or TIMESTAMP '2026-05-01 12:00'"
+            )
+        if self.changes is None and self.until is not None:
+            raise InvalidInputError("option until is about changes: give the options changes and since, too")
+        if self.changes is not None and self.table is None:
+            raise InvalidInputError("option changes is about a table: give the option table, and no query")
+        if self.changes is not None and self.mode == "direct":
+            raise InvalidInputError("option changes is for mode = 'gateway', which alone compares states")
         if self.mode == "direct" and self.root is None:
             raise InvalidInputError(
                 "option mode = 'direct' needs the option root: the gateway's root as executors reach it"
@@ -198,6 +222,9 @@ class Options:
             table=values.get("table", values.get("path")),
             query=values.get("query"),
             columns=_columns(values.get("columns")),
+            changes=_changes(values.get("changes")),
+            since=_state(values.get("since")),
+            until=_state(values.get("until")),
             endpoints=_number("endpoints", values.get("endpoints", str(cores)), most=MAX_ENDPOINTS),
             settings=settings,
             mode=mode,
@@ -267,6 +294,17 @@ def _columns(text: str | None) -> tuple[str, ...]:
     return found
 
 
+def _changes(text: str | None) -> ChangesMode | None:
+    return None if text is None else cast("ChangesMode", _one_of("changes", text.lower(), CHANGES_MODES))
+
+
+def _state(text: str | None) -> str | None:
+    """Return a state of a table as SQL: a number, an expression, or a tag or token in quotes."""
+    if text is None or text.isdecimal() or not _NAME_OF_STATE.fullmatch(text):
+        return text
+    return f"'{text}'"
+
+
 def _number(name: str, text: str, *, least: int = 1, most: int = (1 << 63) - 1) -> int:
     try:
         value = int(text)
@@ -297,6 +335,11 @@ def quote_name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+def quote_text(text: str) -> str:
+    """A text as SQL spells it."""
+    return "'" + text.replace("'", "''") + "'"
+
+
 def is_wrapped(options: Options) -> bool:
     """Whether columns and conditions can be part of the statement: it speaks the gateway's own SQL."""
     if options.query is None:
@@ -307,6 +350,9 @@ def is_wrapped(options: Options) -> bool:
 
 def describe_options(options: Options) -> str:
     """The statement whose columns there are to choose from."""
+    if options.changes is not None:
+        # Columns are those of the newer state. The older one may be gone when a stream is started again.
+        options = replace(options, since=options.until or "now()")
     return build_select(options, (), ()) if options.query is None else _plain(options.query)
 
 
@@ -327,6 +373,10 @@ def build_select(options: Options, columns: Sequence[str], conditions: Sequence[
     if options.query is not None:
         # A comment may end the query.
         source = f"(\n{_plain(options.query)}\n) AS q"
+    elif options.changes is not None:
+        until = "" if options.until is None else f", until => {options.until}"
+        named = f"{quote_text(options.table or '')}, since => {options.since}{until}"
+        source = f"lance_changes({named}, mode => '{options.changes}')"
     else:
         source = ".".join(map(quote_name, split_name(options.table or "")))
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""

@@ -8,7 +8,7 @@ never given again within an attempt: a stream that breaks off fails it.
 import difflib
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 from memwal.errors import InvalidInputError, NotFoundError, UnavailableError
 from pipeline.source.client import Endpoint, Gateway, call_first_available, raise_first, rotate_urls
 from pipeline.source.filters import translate_filter
-from pipeline.source.options import Options, build_select, describe_options, is_wrapped
+from pipeline.source.options import Options, build_select, describe_options, is_wrapped, quote_text
 from pipeline.source.types import arrow_schema, check_given, conform
 
 _RENEWED_SECONDS_BEFORE = 60.0
@@ -91,6 +91,9 @@ class GatewayReader(DataSourceReader):
 
     def _plan_partitions(self) -> list[InputPartition]:
         options = self.options
+        if options.changes is not None and options.until is None:
+            # A repeated task asks again, for the same changes.
+            options = replace(options, until=quote_text(read_position(options)))
         wanted = options.endpoints
         statement = build_select(options, self.columns, self.conditions)
 
@@ -165,6 +168,23 @@ def columns_of(options: Options) -> pa.Schema:
         hint = f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(found.names)}"
         raise InvalidInputError(f"option columns names {missing!r}, which is not there: {hint}")
     return pa.schema([field for field in found if not options.columns or field.name in options.columns])
+
+
+def read_position(options: Options, at: str | None = None) -> str:
+    """Return the token of a state of the table.
+
+    Args:
+        options: name the table.
+        at: the state, as SQL; None for now.
+    """
+    state = "" if at is None else f", at => {at}"
+    statement = f"SELECT _position FROM lance_position({quote_text(options.table or '')}{state})"  # noqa: S608 - quoted
+
+    def ask(gateway: Gateway) -> str:
+        (batch,) = (one for one in gateway.query(statement) if one.num_rows)
+        return str(batch.column(0)[0].as_py())
+
+    return call_first_available(options, ask)
 
 
 def reorder_columns(found: pa.Schema, options: Options) -> pa.Schema:

@@ -23,7 +23,15 @@ from planner.binding.bound_statement import (
     StatementKind,
     VectorsStatement,
 )
-from planner.binding.changes import CHANGES, read_changes_call, write_changes
+from planner.binding.changes import (
+    CHANGES,
+    STATE_FUNCTIONS,
+    PositionCall,
+    read_changes_call,
+    read_position_call,
+    write_changes,
+    write_position,
+)
 from planner.binding.distance_operators import SPLIT_OPERATORS, find_vector_names
 from planner.binding.key_query import find_key_query
 from planner.binding.names import Meaning, NameResolver, StatementNames, ViewTrail
@@ -215,7 +223,7 @@ class _Binder:
         changes: list[FunctionSite] = []
         if references.functions:
             references, searches = exclude_subqueries(references)
-            changes = [call for call in references.functions if call.name == CHANGES]
+            changes = [call for call in references.functions if call.name in STATE_FUNCTIONS]
         aliases = names.find_aliases(references, text, schema)
         edits.extend(self._rewrite_tables(references, text, trail, aliases))
         calls: list[tuple[int, int]] = []
@@ -358,12 +366,15 @@ class _Binder:
         return [Piece(quote(private) + alias, text.start(site.first), verbatim=False)]
 
     def _rewrite_changes(self, site: FunctionSite, text: SqlText, trail: ViewTrail) -> list[Piece | Slot]:
-        """Return the pieces that replace a call of `lance_changes`: a query over two states."""
-        call = read_changes_call(text, site)
-        reason = f"{CHANGES} reads tables, and {call.table!r} is none; it"
+        """Return the pieces that replace a call that is about states of a table: a query over these."""
+        call = (read_changes_call if site.name == CHANGES else read_position_call)(text, site)
+        reason = f"{site.name} reads tables, and {call.table!r} is none; it"
         table = self._resolve_named(call.table, site, text, trail, reason)
         alias = "" if site.has_alias else f" AS {quote(site.name)}"
-        query = write_changes(table, call, self.names)
+        if isinstance(call, PositionCall):
+            query = write_position(table, call, self.names)
+        else:
+            query = write_changes(table, call, self.names)
         return [Piece(query + alias, text.start(site.first), verbatim=False)]
 
     def _resolve_named(
@@ -426,7 +437,7 @@ def _respell_names(references: References, text: SqlText) -> Iterator[Edit]:
     names += [
         (call.first, call.name)
         for call in references.functions
-        if call.name != CHANGES and not find_search_function(call.name)
+        if call.name not in STATE_FUNCTIONS and not find_search_function(call.name)
     ]
     for index, name in names:
         token = text.tokens[index]

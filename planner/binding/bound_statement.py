@@ -58,6 +58,8 @@ class StateRole(Enum):
     """What a table reference stands for in the query of `lance_changes`."""
 
     ROWS = "rows"
+    BEFORE = "before"
+    AFTER = "after"
     POSITION = "position"
 
 
@@ -66,7 +68,8 @@ class ComparedState:
     """That a table reference stands for one of two states that are compared.
 
     Attributes:
-        role: its rows, without stored rows that the other state shows, or its token.
+        role: its rows, without stored rows that the other state shows; the rows before or behind every single
+            change between the two; or its token.
         other: the other state; None for the newest one.
     """
 

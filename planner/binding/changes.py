@@ -1,4 +1,4 @@
-"""Calls of `lance_changes` become queries over two states of a table.
+"""Calls of `lance_changes` become queries over two states of a table, those of `lance_position` over one.
 
     lance_changes('t', since => 3)
 ->  SELECT .., 'insert' or .. AS _change FROM (
@@ -7,9 +7,12 @@
       SELECT .. FROM "t#2" LEFT ANTI JOIN "t#1" ..           rows that were not
     ) CROSS JOIN "t#3"                                       the token of the newer state
 
-The private names stand for the older and the newer state without the stored rows that both have (see
-`planner.scans.changes`), so the query compares no more than what may have changed. Conditions on key columns
-pass through its joins, and are applied where rows are read.
+With `mode => 'all'` the first two names stand for the rows before and behind every single change instead, and
+are joined by its number (see `planner.scans.changes.every_change`).
+
+Otherwise the private names stand for the older and the newer state without the stored rows that both have
+(see `planner.scans.changes`), so the query compares no more than what may have changed. Conditions on key
+columns pass through its joins, and are applied where rows are read.
 """
 
 from __future__ import annotations
@@ -25,13 +28,16 @@ from memwal.errors import InvalidInputError, UnsupportedError
 from memwal.storage.table_names import TableName
 from planner.binding.bound_statement import ComparedState, StateRole
 from planner.binding.names import StatementNames
-from planner.scans.changes import ADDED, CHANGE, CHANGED_AT, POSITION
+from planner.scans.changes import ADDED, CHANGE, CHANGED, CHANGED_AT, NUMBER, ORDERED, POSITION, SEQUENCE
 from planner.sql.as_of import AsOf, read_state
 from planner.sql.references import FunctionSite
 from planner.sql.tokens import STRING, SqlText, fold, quote
 from planner.tables.sources.base_table import BaseTable
 
 CHANGES: Final = "lance_changes"
+POSITION_OF: Final = "lance_position"
+STATE_FUNCTIONS: Final = frozenset({CHANGES, POSITION_OF})
+"""Functions whose calls are about states of tables."""
 _OPTIONS: Final = ("since", "until", "mode", "follow")
 _ASSIGNMENTS: Final = frozenset({"=>", ":=", "="})
 _EXAMPLE: Final = f"{CHANGES}('orders', since => 12)"
@@ -51,6 +57,7 @@ class ChangesCall:
         since: the older state.
         until: the newer state; None for now.
         follows: whether the changes go on without an end; see `planner.binding.followed_changes`.
+        tells_all: whether every single change is told, and not what came of them.
         since_text: how the older state is written.
     """
 
@@ -58,7 +65,21 @@ class ChangesCall:
     since: AsOf
     until: AsOf | None
     follows: bool = False
+    tells_all: bool = False
     since_text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PositionCall:
+    """The arguments of a call of `lance_position`.
+
+    Attributes:
+        table: name as written.
+        at: the state; None for now.
+    """
+
+    table: str
+    at: AsOf | None
 
 
 class ComparedTable(Protocol):
@@ -96,14 +117,11 @@ def read_changes_call(text: SqlText, site: FunctionSite) -> ChangesCall:
         InvalidInputError: one is missing, unknown, given twice or no constant.
         UnsupportedError: `mode` is one that is not offered.
     """
-    at = site.opening + 1
-    if text.words[at] != STRING:
-        raise text.error(at, f"{CHANGES}: the table is named by a string, as in {_EXAMPLE}; it")
-    table = text.tokens[at].text
+    table = _read_table(text, site, CHANGES, _EXAMPLE)
     states: dict[str, AsOf] = {}
     given: set[str] = set()
-    follows, since_text = False, ""
-    at += 1
+    follows, tells_all, since_text = False, False, ""
+    at = site.opening + 2
     while at < site.closing:
         if text.words[at] != ",":
             raise text.error(at, f"{CHANGES}: arguments are separated by commas; this")
@@ -112,7 +130,7 @@ def read_changes_call(text: SqlText, site: FunctionSite) -> ChangesCall:
             raise text.error(at + 1, f"{CHANGES}: {name} is given twice; the second one stands")
         given.add(name)
         if name == "mode":
-            at = _read_mode(text, at + 3)
+            tells_all, at = _read_mode(text, at + 3)
         elif name == "follow":
             follows, at = _read_follow(text, at + 3)
         else:
@@ -124,7 +142,33 @@ def read_changes_call(text: SqlText, site: FunctionSite) -> ChangesCall:
         raise text.error(site.opening, f"{CHANGES} needs since: {_EXAMPLE}; the call stands")
     if follows and "until" in states:
         raise text.error(site.opening, f"{CHANGES}: what follows a table has no until; the call stands")
-    return ChangesCall(table, states["since"], states.get("until"), follows, since_text)
+    return ChangesCall(table, states["since"], states.get("until"), follows, tells_all, since_text)
+
+
+def read_position_call(text: SqlText, site: FunctionSite) -> PositionCall:
+    """Read the arguments of a call of `lance_position`.
+
+    Raises:
+        InvalidInputError: one is missing, unknown or no constant.
+    """
+    example = f"{POSITION_OF}('orders', at => 12)"
+    table, at = _read_table(text, site, POSITION_OF, example), site.opening + 2
+    if at == site.closing:
+        return PositionCall(table, None)
+    is_named = text.words[at] == "," and at + 1 in text.names and fold(text.names[at + 1]) == "at"
+    if not is_named or text.words[at + 2] not in _ASSIGNMENTS:
+        raise text.error(at, f"{POSITION_OF} takes a table and the state of it, as in {example}; this")
+    state, end = read_state(text, at + 3)
+    if end != site.closing:
+        raise text.error(end, f"{POSITION_OF} takes a table and the state of it, as in {example}; this")
+    return PositionCall(table, state)
+
+
+def _read_table(text: SqlText, site: FunctionSite, function: str, example: str) -> str:
+    at = site.opening + 1
+    if text.words[at] != STRING:
+        raise text.error(at, f"{function}: the table is named by a string, as in {example}; it")
+    return text.tokens[at].text
 
 
 def _read_option(text: SqlText, at: int) -> str:
@@ -139,15 +183,10 @@ def _read_option(text: SqlText, at: int) -> str:
     return name
 
 
-def _read_mode(text: SqlText, at: int) -> int:
+def _read_mode(text: SqlText, at: int) -> tuple[bool, int]:
     if text.words[at] != STRING or text.tokens[at].text not in {"net", "all"}:
-        raise text.error(at, f"{CHANGES}: mode is 'net'; something else stands")
-    if text.tokens[at].text == "all":
-        msg = (
-            f"{CHANGES}: mode => 'all' is not offered; 'net' gives what became of each row between two states"
-        )
-        raise UnsupportedError(msg)
-    return at + 1
+        raise text.error(at, f"{CHANGES}: mode is 'net' or 'all'; something else stands")
+    return text.tokens[at].text == "all", at + 1
 
 
 def _read_follow(text: SqlText, at: int) -> tuple[bool, int]:
@@ -171,13 +210,38 @@ def write_changes(table: TableName, call: ChangesCall, names: StatementNames) ->
     if call.follows:
         raise UnsupportedError(FOLLOW_ALONE)
     older, newer = _find_states(table, call, names.resolver)
-    references = (
-        (call.since, ComparedState(StateRole.ROWS, call.until)),
-        (call.until, ComparedState(StateRole.ROWS, call.since)),
-        (call.until, ComparedState(StateRole.POSITION, call.since)),
-    )
+    since, until = call.since, call.until
+    references = [
+        (since, ComparedState(StateRole.ROWS, until)),
+        (until, ComparedState(StateRole.ROWS, since)),
+        (until, ComparedState(StateRole.POSITION, since)),
+    ]
+    if call.tells_all:
+        references[:2] = [
+            (until, ComparedState(StateRole.BEFORE, since)),
+            (until, ComparedState(StateRole.AFTER, since)),
+        ]
     private = [names.add_reference(table, as_of=as_of, compared=one) for as_of, one in references]
-    return _render(table, older, newer, private)
+    return _render(table, older, newer, private, tells_all=call.tells_all)
+
+
+def write_position(table: TableName, call: PositionCall, names: StatementNames) -> str:
+    """Return the query that a call of `lance_position` stands for, and add what it reads to the references.
+
+    Args:
+        table: name in the catalog.
+        call: names the state.
+        names: of the statement.
+
+    Raises:
+        LanceGatewayError: the table has no such state.
+    """
+    if not isinstance(names.resolver, StateResolver):
+        raise UnsupportedError(f"{POSITION_OF}: table {table!r} is read as it is here, and has no states")
+    names.resolver.table(table, call.at)
+    compared = ComparedState(StateRole.POSITION, call.at)
+    private = names.add_reference(table, as_of=call.at, compared=compared)
+    return f"(SELECT p.{quote(POSITION)} FROM {quote(private)} AS p)"  # noqa: S608 - names are quoted
 
 
 def _find_states(
@@ -203,7 +267,14 @@ def _find_states(
     return older, newer
 
 
-def _render(table: TableName, older: ComparedTable, newer: ComparedTable, names: Sequence[str]) -> str:
+def _render(
+    table: TableName,
+    older: ComparedTable,
+    newer: ComparedTable,
+    names: Sequence[str],
+    *,
+    tells_all: bool = False,
+) -> str:
     """Return the query that gives the changes between two states.
 
     Args:
@@ -211,36 +282,53 @@ def _render(table: TableName, older: ComparedTable, newer: ComparedTable, names:
         older: state before.
         newer: state after, whose columns the result has.
         names: what stands in the text for the older state, the newer state, and the token of the newer one.
+        tells_all: whether the first two names stand for the rows before and behind every single change.
 
     Raises:
         InvalidInputError: a column has a name that the result needs.
         UnsupportedError: the states can't be compared.
     """
     columns = newer.visible_schema.names
-    taken = [name for name in columns if name in ADDED]
+    taken = [name for name in columns if name in (ORDERED if tells_all else ADDED)]
     if taken:
         msg = f"{CHANGES}: table {table!r} has a column {taken[0]!r}, as the changes have: rename the column"
         raise InvalidInputError(msg)
     before, key = _map_columns(older, newer), newer.primary_key
     _check_keys(table, older, key, before)
+    if tells_all:
+        before = {name: name for name in columns}
     old = {name: _read_old(before[name]) for name in columns}
     new = {name: f"n.{quote(name)}" for name in columns}
     on = " AND ".join(f"{old[name]} = {new[name]}" for name in key)
+    if tells_all:
+        on = f"o.{quote(NUMBER)} = n.{quote(NUMBER)}"
     older_name, newer_name, position_name = map(quote, names)
     compared = [name for name in columns if name not in key] or list(key)
     differs = f"{_struct(old, compared)} IS DISTINCT FROM {_struct(new, compared)}"
     gone = f"{new[key[0]]} IS NULL"
     change = quote(CHANGE)
+    added, paired, inserted = f"CAST(NULL AS TIMESTAMP) AS {quote(CHANGED_AT)}", "", ""
+    if tells_all:
+        added = f"c.{quote(CHANGED_AT)}, c.{quote(SEQUENCE)}"
+        paired, inserted = (_tell_order(alias) for alias in "on")
     return (
         f"(SELECT {_list('c', columns)}, c.{change}, p.{quote(POSITION)}, "  # noqa: S608 - names are quoted
-        f"CAST(NULL AS TIMESTAMP) AS {quote(CHANGED_AT)} FROM {position_name} AS p CROSS JOIN ("
+        f"{added} FROM {position_name} AS p CROSS JOIN ("
         f"SELECT {', '.join(_choose(name, old, new, key) for name in columns)}, "
-        f"CASE WHEN {gone} THEN 'delete' WHEN s.b THEN 'update_before' ELSE 'update_after' END AS {change} "
-        f"FROM (VALUES (true), (false)) AS s(b) CROSS JOIN {older_name} AS o "
+        f"CASE WHEN {gone} THEN 'delete' WHEN s.b THEN 'update_before' ELSE 'update_after' END AS {change}"
+        f"{paired} FROM (VALUES (true), (false)) AS s(b) CROSS JOIN {older_name} AS o "
         f"LEFT JOIN {newer_name} AS n ON {on} WHERE ({gone} AND s.b) OR (NOT {gone} AND {differs}) "
-        f"UNION ALL SELECT {_list('n', columns)}, 'insert' AS {change} "
+        f"UNION ALL SELECT {_list('n', columns)}, 'insert' AS {change}{inserted} "
         f"FROM {newer_name} AS n LEFT ANTI JOIN {older_name} AS o ON {on}) AS c)"
     )
+
+
+def _tell_order(alias: str) -> str:
+    """Return when a change was made, and its place: of a pair, the row before comes first."""
+    number = f"2 * {alias}.{quote(NUMBER)}"
+    place = number if alias == "n" else f"{number} - CASE WHEN s.b THEN 1 ELSE 0 END"
+    time = f"CAST({alias}.{quote(CHANGED)} AS TIMESTAMP)"
+    return f", {time} AS {quote(CHANGED_AT)}, {place} AS {quote(SEQUENCE)}"
 
 
 def _check_keys(

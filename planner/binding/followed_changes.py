@@ -62,6 +62,7 @@ class FollowedChanges:
         since: the state from which it begins, as written.
         table: name of the table, as written.
         call: where its call begins and ends in the text.
+        tells_all: whether it tells every single change.
         end_of_list: where FROM begins.
     """
 
@@ -69,6 +70,7 @@ class FollowedChanges:
     since: str
     table: str
     call: tuple[int, int]
+    tells_all: bool
     end_of_list: int
 
     def write_step(self, since: str, until: str | None) -> str:
@@ -88,6 +90,8 @@ class FollowedChanges:
     def _edit_call(self, since: str, until: str | None) -> Edit:
         table = self.table.replace("'", "''")
         end = "" if until is None else f", until => '{until}'"
+        if self.tells_all:
+            end += ", mode => 'all'"
         return Edit.replace(*self.call, f"{CHANGES}('{table}', since => {since}{end})")
 
 
@@ -115,7 +119,9 @@ def read_followed_changes(sql: str) -> FollowedChanges | None:
         raise UnsupportedError(FOLLOW_ALONE)
     site = sites[0]
     place = text.start(site.first), text.end(site.closing)
-    return FollowedChanges(sql, call.since_text, call.table, place, text.start(site.first - 1))
+    return FollowedChanges(
+        sql, call.since_text, call.table, place, call.tells_all, text.start(site.first - 1)
+    )
 
 
 def _selects_rows_of(text: SqlText, site: FunctionSite) -> bool:

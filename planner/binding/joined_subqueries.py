@@ -14,7 +14,7 @@ from typing import Final
 
 from memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
 from memwal.storage.table_names import MAIN_SCHEMA
-from planner.binding.changes import CHANGES
+from planner.binding.changes import STATE_FUNCTIONS
 from planner.binding.names import NameResolver
 from planner.sql.search_call import SearchFunction
 from planner.sql.standard.spell_out import spell_out
@@ -31,7 +31,9 @@ from planner.sql.tokens import SqlText, number_parameters, tokenize
 _PREFIXES: Final = frozenset(
     {"EXPLAIN", "ANALYZE", "VERBOSE", "FORMAT", "TREE", "INDENT", "JSON", "DESCRIBE", "DESC"}
 )
-_SEARCHES: Final = frozenset({CHANGES.upper(), *(function.value.upper() for function in SearchFunction)})
+_SEARCHES: Final = frozenset(
+    name.upper() for name in (*STATE_FUNCTIONS, *(function.value for function in SearchFunction))
+)
 """Their columns are not known here: statements with these functions stay as they are."""
 _STARTS: Final = frozenset({"SELECT", "WITH"})
 _ENDS: Final = frozenset({"OFFSET", "LIMIT", "FETCH", "HAVING"})

@@ -40,6 +40,7 @@ from planner.plans.forms.planned_frame import PlannedFrame, number_names, plan_u
 from planner.plans.leaves.catalog_leaf import CatalogLeafTable
 from planner.plans.leaves.system_leaf import SystemLeaf, list_tables_and_views, make_system_leaves
 from planner.plans.resident_tables import NO_RESIDENTS, RESIDENT_ROWS, Residents
+from planner.scans.changes.chained_leaf import AfterLeaf, BeforeLeaf
 from planner.scans.changes.changes_leaf import ChangesLeaf, PositionLeaf
 from planner.scans.query_run import QueryRun
 from planner.scans.settings import Shortcut
@@ -56,6 +57,13 @@ from planner.tables.state.catalog import Catalog
 from planner.tables.state.extended_tables import Extension, split_extension
 from planner.tables.visibility.visibility import Visibility
 
+_CHANGES_LEAVES: Mapping[StateRole, type[ChangesLeaf]] = {
+    StateRole.ROWS: ChangesLeaf,
+    StateRole.BEFORE: BeforeLeaf,
+    StateRole.AFTER: AfterLeaf,
+    StateRole.POSITION: PositionLeaf,
+}
+"""What stands for a table reference in the query of `lance_changes`."""
 _EVERY_ROW = (1 << 63) - 1
 """A LIMIT that DataFusion keeps in its plans; no table has more rows."""
 _EMPTYING_RULE = "eliminate_filter"
@@ -317,9 +325,11 @@ class Frames:
         named = (reference.table, reference.as_of)
         compared = reference.compared
         if compared is not None:
-            leaf = PositionLeaf if compared.role is StateRole.POSITION else ChangesLeaf
             other = catalog.table(reference.table, compared.other)
-            return leaf(run, catalog.table(*named), other, self.partitions, reference.private_name)
+            leaf, is_after = _CHANGES_LEAVES[compared.role], compared.role is StateRole.AFTER
+            # Of the same state as those before changes: see below.
+            partitions = self.partitions + (is_after and bound.kind is not StatementKind.QUERY)
+            return leaf(run, catalog.table(*named), other, partitions, reference.private_name)
         # EXPLAIN prints the number of fragments of a leaf instead of its name: it distinguishes tables.
         marker = 0
         if bound.kind is not StatementKind.QUERY:

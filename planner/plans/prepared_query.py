@@ -281,7 +281,8 @@ class PreparedQuery(DividedQuery):
             (reference,) = self._bound.references
             if reference.search is not None:
                 return self._open_search(reference.search, frame, run, task)
-            shape = None if self._is_indirect else find_direct_shape(frame)
+            is_indirect = self._is_indirect or reference.compared is not None
+            shape = None if is_indirect else find_direct_shape(frame)
             # A plan that is looked at must be optimised, which takes as long again as to plan it.
             self._is_indirect = shape is None and self._has_one_plan
             if shape is not None and shape.table != reference.private_name:

@@ -243,7 +243,7 @@ def is_divisible(bound: BoundStatement) -> bool:
     if bound.kind is not StatementKind.QUERY or len(bound.references) != 1:
         return False
     (reference,) = bound.references
-    if reference.search is not None or reference.as_of is not None:
+    if reference.search is not None or reference.as_of is not None or reference.compared is not None:
         return False
     if split_extension(reference.table)[1] is not Extension.NONE:
         return False

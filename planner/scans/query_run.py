@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import cached_property
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -46,6 +47,8 @@ from planner.tables.visibility.visibility import Visibility
 
 logger = logging.getLogger(__name__)
 
+Shared = TypeVar("Shared")
+
 
 class QueryRun:
     """Hold the scans of one statement, which share one snapshot per table, taken at the first batch.
@@ -79,6 +82,8 @@ class QueryRun:
         self._lock = threading.Lock()
         self._snapshots: dict[Table, TableSnapshot] = {}
         self._extended: dict[Table, Table] = {}
+        self._shared_lock = threading.Lock()
+        self._shared: dict[Hashable, Any] = {}
 
     def set_control(self, control: RunControl) -> None:
         """Run under a control other than the one that the statement was planned under."""
@@ -134,6 +139,14 @@ class QueryRun:
                 self.failure = self.failure or error
                 raise
         return shared if self._tables is None else self._tables.table(shared)
+
+    def compute_once(self, name: Hashable, compute: Callable[[], Shared]) -> Shared:
+        """Return what several scans of the run share, which the first of them computes."""
+        with self._shared_lock:
+            if name not in self._shared:
+                self._shared[name] = compute()
+            found: Shared = self._shared[name]
+            return found
 
     def take_snapshot(self, table: Table) -> TableSnapshot:
         """Return the snapshot of a table that all its scans share, with the regions that they need."""
@@ -306,7 +319,7 @@ class TableScan:
         Raises:
             UnavailableError: it has other columns.
         """
-        if not base.schema.equals(self.schema) or base.field_names != self.base.field_names:
+        if not base.schema.equals(self.base.schema) or base.field_names != self.base.field_names:
             raise UnavailableError(f"table {base.name!r} was made anew just now: run the query again")
         self.base = base
         self._pruning = None

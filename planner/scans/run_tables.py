@@ -176,6 +176,11 @@ class RunTable(Table):
         """See `Table.described_time`."""
         return self._source.described_time
 
+    @property
+    def has_own_rows(self) -> bool:
+        """See `Table.has_own_rows`."""
+        return self._source.has_own_rows
+
     def base(self) -> BaseTable:
         """See `Table.base`."""
         return self._source.base()

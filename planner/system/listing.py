@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from memwal.base.versions import read_operation
 from memwal.errors import LanceGatewayError
 from memwal.storage.table_names import TableName
 from planner.access.rights import Access
@@ -133,7 +134,7 @@ class Versions(OfTables):
             if shows_all:
                 row["rows"] = version.rows
                 if version.version > base.version - _OPERATIONS:
-                    row["operation"] = _read_operation(base.dataset, version.version)
+                    row["operation"] = read_operation(base.dataset, version.version)
             yield row
 
 
@@ -180,13 +181,3 @@ class Branches(OfTables):
     def _list_rows(self, name: TableName, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
         for branch, one in sorted(read_branches(visible.table(name).base).items()):
             yield {"branch": branch, **one._asdict()}
-
-
-def _read_operation(dataset: Any, version: int) -> str | None:  # noqa: ANN401 - lance types
-    """Return the name of Lance's operation that made a version; None if it is not recorded."""
-    try:
-        transaction = dataset.read_transaction(version)
-    except (OSError, ValueError) as error:
-        logger.info("the transaction of version %d can't be read: %s", version, error)
-        return None
-    return None if transaction is None else type(transaction.operation).__name__

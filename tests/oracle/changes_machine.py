@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
@@ -42,8 +43,10 @@ class ChangedHistories(Histories):
             known = self.noted.setdefault(name, [])
             if known:
                 since = data.draw(st.sampled_from(known))
+                shortcuts = data.draw(st.sampled_from(("all", "none")))
                 try:
-                    self._compare(since, subject, data.draw(st.sampled_from(("all", "none"))))
+                    self._compare(since, subject, shortcuts)
+                    self._replay(since, subject, shortcuts)
                 except PreconditionError as error:
                     assert "cleaned up" in str(error)  # noqa: PT017 - it may as well not be raised
                     known.remove(since)
@@ -81,6 +84,29 @@ class ChangedHistories(Histories):
                 expected = "delete" if key not in after else "insert" if key not in before else "update_after"
                 assert kind in KINDS, (key, kind, sql, shortcuts)
                 assert expected in kind, (key, kind, sql, shortcuts)
+
+    def _replay(self, since: Noted, subject: Subject, shortcuts: str) -> None:
+        """Every single change fits to the state that those before it made; the last one is the newest."""
+        name, key = subject.table.name, subject.table.key
+        sql = f"SELECT * FROM lance_changes('{name}', since => '{since.token}', mode => 'all')"
+        found = self.executor.run(sql, (), consistency="strong", pruning=True, shortcuts=shortcuts)
+        columns = subject.model.columns
+        types = {column.field_id: column.type for column in since.columns}
+        shared = [column for column in columns if types.get(column.field_id) == column.type]
+        state = _table(since.rows, columns, shared)
+        for change in sorted(found.to_pylist(), key=itemgetter("_sequence")):
+            at, kind = tuple(change[name] for name in key), change["_change"]
+            row = [change[column.name] for column in columns]
+            if kind in {"update_before", "delete"}:
+                assert repr(state.pop(at)) == repr(row), (change, sql, shortcuts)
+            else:
+                assert at not in state, (change, sql, shortcuts)
+                state[at] = row
+        newest = _table(subject.model.rows(), columns, columns)
+        assert repr(sorted(state.items(), key=repr)) == repr(sorted(newest.items(), key=repr)), (
+            sql,
+            shortcuts,
+        )
 
 
 def _table(rows: dict[Key, Cells], columns: tuple[Column, ...], shared: Any) -> dict[Key, list[Any]]:

@@ -141,7 +141,8 @@ class _PositionScan(_ChangesScan):
         return _POSITION_SCHEMA
 
     def _plan(self) -> ExecNode:
-        return _TokenExec(write_token(self.run.take_snapshot(self.table)), self.columns)
+        snapshot = self.run.take_snapshot(self.table)
+        return _TokenExec(None if self.table.has_own_rows else write_token(snapshot), self.columns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,11 +150,11 @@ class _TokenExec(ExecNode):
     """Gives one row in the first partition.
 
     Args:
-        token: its value.
+        token: its value; None for a state that nobody else can read.
         columns: to produce: the token, or none.
     """
 
-    token: str
+    token: str | None
     columns: tuple[str, ...]
 
     @property
@@ -168,5 +169,5 @@ class _TokenExec(ExecNode):
     def batches(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
         """Produce the row."""
         if not partition:
-            values = pa.record_batch([pa.array([self.token])], schema=_POSITION_SCHEMA)
+            values = pa.record_batch([pa.array([self.token], pa.string())], schema=_POSITION_SCHEMA)
             yield values if self.columns else rows_without_columns(1)

@@ -104,6 +104,11 @@ class Table:
         """Time of the table for EXPLAIN; "" for the newest state."""
         return ""
 
+    @property
+    def has_own_rows(self) -> bool:
+        """Whether its snapshots have rows that are in no log: those of a transaction."""
+        return False
+
     def writer(self) -> TableWriter:
         """Open the writer, or return the open one if the table was not recreated.
 
@@ -279,6 +284,15 @@ class Table:
         region_id, state = manifest.region_id, self._newest.state
         log = self._logs.read_unflushed(state, (manifest,))[region_id]
         return tuple(self._logs.read_entry(state, region_id, position) for position in log.positions)
+
+    def read_log_entry(self, region_id: str, position: int) -> WalEntry:
+        """Read an entry of a region's log, which may be flushed.
+
+        Raises:
+            FileNotFoundError: there is none.
+            LanceGatewayError: it can't be read.
+        """
+        return self._logs.read_entry(self._newest.state, region_id, position)
 
     def generation(self, region_id: str, flushed: FlushedGeneration) -> GenerationDataset:
         """Open one flushed generation.

@@ -111,6 +111,11 @@ class TransactionTable(Table):
         """See `Table.described_time`."""
         return "in a transaction"
 
+    @property
+    def has_own_rows(self) -> bool:
+        """See `Table.has_own_rows`."""
+        return bool(self._own)
+
     def base(self) -> BaseTable:
         """Return the version of the snapshot."""
         return self.snapshot.base

@@ -274,6 +274,27 @@ def test_conditions_and_columns_of_a_follower(narrow: GatewayProcess) -> None:
         assert next(told) == {"tens": 1000, "_change": "delete"}
 
 
+def test_a_follower_of_every_change(narrow: GatewayProcess) -> None:
+    text = "SELECT * FROM lance_changes('w', mode => 'all', since => 1, follow => true)"
+    with open_connection(narrow.uri) as connection:
+        fetch(connection, "CREATE TABLE w (id BIGINT PRIMARY KEY, v BIGINT)")
+        fetch(connection, "INSERT INTO w VALUES (1, 1)")
+        fetch(connection, "UPDATE w SET v = 2")
+        fetch(connection, "DELETE FROM w")
+        with following(narrow.uri, text) as reader:
+            rows, _ = read_step(reader)
+            fetch(connection, "INSERT INTO w VALUES (2, 2)")
+            later, _ = read_step(reader)
+    told = rows.sort_by("_sequence").select(["v", "_change"]).to_pylist()
+    assert [(one["v"], one["_change"]) for one in told] == [
+        (1, "insert"),
+        (1, "update_before"),
+        (2, "update_after"),
+        (2, "delete"),
+    ]
+    assert later.select(["v", "_change"]).to_pylist() == [{"v": 2, "_change": "insert"}]
+
+
 def test_a_follower_ends_with_the_columns_of_its_table(narrow: GatewayProcess) -> None:
     text = "SELECT * FROM lance_changes('u', since => 1, follow => true)"
     with open_connection(narrow.uri) as connection:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 from pyspark.sql.datasource import EqualTo, GreaterThan
+from pyspark.sql.types import StructType
 
 from gateway.execution.endpoints import ENDPOINT_SECONDS, Endpoints
 from gateway.server import GatewayServer
@@ -21,7 +22,7 @@ from pipeline.source.reading import DirectParts, Parts, Whole
 from tests.gateway.conftest import serving
 from tests.support import manifests
 from tests.support.merging import clean_up_merged, merge_generations
-from tests.support.sources import get_url, list_statements, plan_read
+from tests.support.sources import get_url, list_statements, open_source, plan_read
 from tests.support.tables import LsmTable, bucketed, key_field
 from tests.support.writer_process import WriterProcess
 
@@ -100,6 +101,33 @@ def test_a_join_is_one_partition_that_is_run_when_it_is_read(server: GatewayServ
     planned = plan_read(get_url(server), [GreaterThan(("c",), 20)], query=query, endpoints="8")
     assert planned.partitions == [Whole(planned.partitions[0].statement)]  # type: ignore[attr-defined]
     assert planned.rows() == planned.rows() == [{"n": 0, "c": 46}]
+
+
+@pytest.mark.slow
+def test_changes_end_where_they_were_planned(items: LsmTable, server: GatewayServer) -> None:
+    items.dataset().tags.create("loaded", 2)
+    options = {"table": "items", "changes": "all", "columns": "id, n, _change"}
+    planned = plan_read(get_url(server), [EqualTo(("id",), 60)], since="loaded", **options)
+    items.put([{"id": 60, "n": 7}])
+    assert planned.rows() == planned.rows() == [{"id": 60, "n": 1, "_change": "insert"}]
+    (whole,) = planned.partitions
+    assert isinstance(whole, Whole)
+    until = whole.statement.partition("until => '")[2].partition("'")[0]
+    (one, other) = plan_read(get_url(server), [EqualTo(("id",), 60)], since=until, **options).rows()
+    assert [one["n"], one["_change"], other["n"], other["_change"]] == [1, "update_before", 7, "update_after"]
+    nothing = {"since": "TIMESTAMP '2020-01-01'", "until": "2", "changes": "net"}
+    with pytest.raises(LanceGatewaySourceError, match="the oldest version that is kept is 1"):
+        plan_read(get_url(server), table="items", **nothing)
+
+
+@pytest.mark.slow
+def test_streams_have_changes_and_no_end(server: GatewayServer) -> None:
+    for options, message in (
+        ({"table": "items"}, "a stream reads changes of a table: give the options changes"),
+        ({"table": "items", "changes": "net", "since": "1", "until": "1"}, "leave the option until out"),
+    ):
+        with pytest.raises(LanceGatewaySourceError, match=message):
+            open_source(get_url(server), **options).streamReader(StructType())
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import adbc_driver_flightsql.dbapi as flightsql
 import lance
 import pytest
+from pyspark.errors import StreamingQueryException
 
 from gateway.cli.client import GatewayClient
 from gateway.server import GatewayServer
@@ -163,3 +164,38 @@ def test_a_stream_is_written(
     query = stream.option("checkpointLocation", str(tmp_path / "state")).trigger(availableNow=True).start()
     query.awaitTermination()
     assert load(table="written").where("id >= 5000").count() == 5
+
+
+def test_a_stream_of_changes_is_told_once_through_failures_and_restarts(
+    spark: "SparkSession", server: GatewayServer, load: Load, tmp_path: Path
+) -> None:
+    del load  # The source is registered.
+    told: dict[int, list[tuple[Any, ...]]] = {}
+    fails = [True]
+
+    def take(batch: "DataFrame", number: int) -> None:
+        found = sorted(batch.collect(), key=lambda row: row._sequence)
+        rows = [(row.id, row.n, row._change) for row in found]
+        assert told.setdefault(number, rows) == rows, "a repeated batch has the same changes"
+        if fails:
+            raise RuntimeError(fails.pop())
+
+    def run() -> None:
+        stream = spark.readStream.format("lance_gateway").option("url", get_url(server))
+        stream = stream.option("changes", "all").option("since", "1").load("streamed").writeStream
+        stream = stream.option("checkpointLocation", str(tmp_path / "state")).trigger(availableNow=True)
+        stream.foreachBatch(take).start().awaitTermination()
+
+    with GatewayClient(get_url(server)) as client:
+        client.execute("CREATE TABLE streamed (id BIGINT PRIMARY KEY, n INT)")
+        client.execute("INSERT INTO streamed VALUES (1, 1), (2, 2)")
+        with pytest.raises(StreamingQueryException):
+            run()
+        client.execute("UPDATE streamed SET n = 10 WHERE id = 1")
+        client.execute("OPTIMIZE streamed")
+        run()
+        client.execute("DELETE FROM streamed WHERE id = 2")
+        run()
+    found = [row for _, rows in sorted(told.items()) for row in rows]
+    assert sorted(found[:2]) == [(1, 1, "insert"), (2, 2, "insert")]
+    assert found[2:] == [(1, 1, "update_before"), (1, 10, "update_after"), (2, 2, "delete")]

@@ -1,6 +1,7 @@
 """What a transaction refuses, and what it says when COMMIT can't write everything."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -31,7 +32,7 @@ def transaction(gateway: EngineGateway) -> EngineTransaction:
     return EngineTransaction(gateway)
 
 
-def rows(reader: EngineGateway | EngineTransaction, sql: str = ALL) -> list[tuple[int, ...]]:
+def rows(reader: EngineGateway | EngineTransaction, sql: str = ALL) -> list[tuple[Any, ...]]:
     return [tuple(row.values()) for row in reader.read(sql).to_pylist()]
 
 
@@ -46,6 +47,23 @@ def test_a_commit_that_fails_between_tables_says_what_was_written(
         transaction.commit()
     assert rows(gateway) == [(1, 10), (2, 20), (3, 30)]
     assert rows(gateway, "SELECT id FROM u ORDER BY id") == [(1,), (2,)]
+
+
+def test_a_state_that_only_the_transaction_has_gets_no_token(
+    gateway: EngineGateway, transaction: EngineTransaction
+) -> None:
+    """Its rows are in no log yet: a token would name entries that others write."""
+    ((before,),) = rows(transaction, "SELECT * FROM lance_position('t')")
+    every = f"SELECT id, _change FROM lance_changes('t', since => '{before}', mode => 'all')"
+    assert rows(transaction, every) == []
+    transaction.write("INSERT INTO t VALUES (3, 30)")
+    assert rows(transaction, "SELECT * FROM lance_position('t')") == [(None,)]
+    net = f"SELECT id, _position FROM lance_changes('t', since => '{before}')"
+    assert rows(transaction, net) == [(3, None)]
+    with pytest.raises(UnsupportedError, match="where the rows of this transaction come when it commits"):
+        rows(transaction, every)
+    transaction.commit()
+    assert rows(gateway, every) == [(3, "insert")]
 
 
 @pytest.mark.parametrize(

@@ -151,6 +151,28 @@ class TestAsATable:
         assert read(engine, sql.format("x")) == [(0,)]
 
 
+class TestPositions:
+    def test_the_token_of_now_and_of_former_states(self, engine: QueryEngine) -> None:
+        ((now,),) = read(engine, "SELECT * FROM lance_position('t')")
+        ((told,),) = set(read(engine, "SELECT _position FROM lance_changes('t', since => 2)"))
+        assert now == told
+        for state in ("2", "'loaded'", f"'{now}'"):
+            ((token,),) = read(engine, f"SELECT p._position FROM lance_position('t', at => {state}) AS p")
+            between = f"SELECT * FROM lance_changes('t', since => {state}, until => '{token}')"
+            assert read(engine, between) == []
+        beside = "SELECT count(*), max(_position) FROM t CROSS JOIN lance_position('t')"
+        assert read(engine, beside) == [(ROWS, now)]
+
+    @pytest.mark.parametrize("arguments", ["", "t", "'t', 2", "'t', since => 2", "'t', at => 2, at => 2"])
+    def test_what_is_refused(self, engine: QueryEngine, arguments: str) -> None:
+        with pytest.raises(InvalidInputError, match=r"as in lance_position\('orders', at => 12\)"):
+            read(engine, f"SELECT * FROM lance_position({arguments})")
+
+    def test_a_table_without_a_grant(self, engine: QueryEngine) -> None:
+        with pytest.raises(NotFoundError, match="'t' does not exist"):
+            read(engine, "SELECT * FROM lance_position('t')", create_principal())
+
+
 class TestAccess:
     def test_rows_enter_and_leave_the_sight_of_a_row_filter(self, engine: QueryEngine) -> None:
         sql = "SELECT id, _change FROM lance_changes('t', since => 2) WHERE id < 2000"
@@ -194,8 +216,7 @@ class TestAccess:
         ("'t', since => 'gone'", NotFoundError, "has no tag 'gone'; it has 'loaded'"),
         ("'t', since => TIMESTAMP '1999-01-01'", NotFoundError, "the oldest version that is kept is 1"),
         ("'t', since => 3, until => 2", InvalidInputError, "came after that of until.*: exchange them"),
-        ("'t', since => 2, mode => 'all'", UnsupportedError, "mode => 'all' is not offered; 'net' gives"),
-        ("'t', since => 2, mode => 'some'", InvalidInputError, "mode is 'net'"),
+        ("'t', since => 2, mode => 'some'", InvalidInputError, "mode is 'net' or 'all'"),
         (
             "'t', since => 'lance-changes:2:CgF0'",
             InvalidInputError,

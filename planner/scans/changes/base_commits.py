@@ -1,0 +1,74 @@
+"""Commits to the base table that may have changed rows, past the log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from memwal.base.versions import read_operation
+from memwal.errors import NotFoundError, UnsupportedError
+from planner.scans.changes.region_log import LogGoneError
+from planner.sql.as_of import to_microseconds
+from planner.tables.sources.base_table import BaseTable, open_base_table
+
+_QUIET: Final = frozenset({"CreateIndex", "Project", "Rewrite", "UpdateConfig"})
+"""Operations of Lance that leave all rows as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class BaseCommit:
+    """A version of the base table that may have changed rows.
+
+    Attributes:
+        before: the version before it.
+        base: the version.
+        time: of its commit, in microseconds since 1970.
+    """
+
+    before: BaseTable
+    base: BaseTable
+    time: int
+
+
+def list_commits(older: BaseTable, newest: BaseTable) -> Iterator[BaseCommit]:
+    """Yield the versions behind one, up to another, that may have changed rows, ascending.
+
+    Raises:
+        LogGoneError: a version was removed.
+        UnsupportedError: one of them gave up rows that had been merged.
+    """
+    if older.version == newest.version:
+        return
+    times = {
+        int(one["version"]): to_microseconds(one["timestamp"].astimezone())
+        for one in newest.dataset.versions()
+    }
+    before = older
+    for version in range(older.version + 1, newest.version + 1):
+        if version not in times:
+            raise LogGoneError(f"version {version} was removed")
+        if read_operation(newest.dataset, version) in _QUIET:
+            continue
+        if before.version < version - 1:
+            before = _open(newest, version - 1)
+        base = _open(newest, version)
+        merged, merged_before = base.merged_generations, before.merged_generations
+        if any(merged.get(one, 0) < generation for one, generation in merged_before.items()):
+            msg = (
+                f"table {newest.name!r}: version {version} is a former one without generations that had "
+                f"been merged; single changes are told until {version - 1}, or since {version}"
+            )
+            raise UnsupportedError(msg)
+        if merged == merged_before:
+            yield BaseCommit(before, base, times[version])
+        before = base
+
+
+def _open(newest: BaseTable, version: int) -> BaseTable:
+    if version == newest.version:
+        return newest
+    try:
+        return open_base_table(newest.name, newest.storage, version, newest.session, newest.place)
+    except NotFoundError as error:
+        raise LogGoneError(f"version {version} was removed") from error
