@@ -3,6 +3,7 @@
 - `row_rules`: lengths, UUIDs and checks, which every writer of this package applies.
 - `constraints`: named constraints in a table's configuration.
 - `defaults`: values of columns that a row does not give.
+- `initial_values`: values of columns in rows that are older than they.
 - `expressions`: SQL expressions over rows, evaluated by DataFusion.
 
 Lengths, UUIDs and defaults are in the metadata of their columns; see `COLUMN_RULES`.
@@ -16,6 +17,12 @@ from memwal.rules.constraints import (
     list_constraints,
 )
 from memwal.rules.defaults import DEFAULT, ColumnDefault, DefaultValues, drop_default, list_defaults
+from memwal.rules.initial_values import (
+    INITIAL_VALUE,
+    InitialValue,
+    build_initial_column,
+    list_initial_values,
+)
 from memwal.rules.row_rules import (
     COLUMN_RULES,
     IS_UUID,
@@ -31,6 +38,7 @@ __all__ = [
     "COLUMN_RULES",
     "CONSTRAINT",
     "DEFAULT",
+    "INITIAL_VALUE",
     "IS_UUID",
     "MAX_LENGTH",
     "UUID_PATTERN",
@@ -38,12 +46,15 @@ __all__ = [
     "Constraint",
     "ConstraintKind",
     "DefaultValues",
+    "InitialValue",
     "RowRules",
+    "build_initial_column",
     "build_row_rules",
     "drop_default",
     "find_constraint_on",
     "list_constraints",
     "list_defaults",
+    "list_initial_values",
     "list_lengths",
     "read_row_rules",
 ]

@@ -143,11 +143,6 @@ def read_add(reader: Reader) -> Change:
             "A column of the key must have values: add the column, fill it by UPDATE, and then ADD PRIMARY "
             "KEY (..); it ends"
         )
-    if not column.field.nullable:
-        raise reader.unsupported_error(
-            "Rows that exist have NULL in a new column, so it can't be NOT NULL: add it, UPDATE it, and then "
-            "ALTER COLUMN .. SET NOT NULL; it ends"
-        )
     if column.constraints:
         raise reader.unsupported_error("A constraint is added by ADD CONSTRAINT, after the column; it ends")
     (field,) = build_stored_schema(pa.schema([column.field]))
