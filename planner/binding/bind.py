@@ -30,7 +30,7 @@ from planner.binding.names import Meaning, NameResolver, StatementNames, ViewTra
 from planner.binding.rewrites import NESTED, REWRITES, Names
 from planner.binding.tools.postgres_words import speak_datafusion
 from planner.binding.tools.session_functions import WORDS, Asker, tell_asker
-from planner.binding.tools.show_lists import LISTED, list_by_query
+from planner.binding.tools.show_lists import LISTED, list_by_query, show_table, shows_table
 from planner.binding.value_types import find_computed
 from planner.sql.dialects.names import NamedTable
 from planner.sql.limits import SHALLOW_WORDS, SIZE_WORDS, check_depth, check_literal_sizes, find_sizes
@@ -155,6 +155,13 @@ class _Binder:
         """Return a text in forms that DataFusion has."""
         if text.words[0] == "SHOW" and text.words[1] in LISTED:
             text = list_by_query(text)
+        elif shows_table(text):
+            site = _read_whole_name(text, 3)
+            meaning = self.names.resolve(site, text, ViewTrail())
+            if meaning is None or meaning.leaf or (text.words[2] == "VIEW" and meaning.table is not None):
+                what = "view" if text.words[2] == "VIEW" else "table or view"
+                raise text.error(site.first, f"The name of a {what} is expected, and it is none")
+            text = show_table(text, meaning.name, is_view=meaning.table is None)
         if not WORDS.isdisjoint(text.words):
             text = tell_asker(text, self._asker)
         text = speak_datafusion(text)
