@@ -12,8 +12,10 @@ changed.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+
+import pyarrow as pa
 
 from memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
 from memwal.storage.table_names import CATALOG, MAIN_SCHEMA, TableName, split_name
@@ -240,8 +242,8 @@ class _Binder:
             relations=references.aliases,
             find_names_among=lambda tokens: names.find_names_among(references, tokens, schema),
             find_number_columns=names.find_number_columns,
-            # A column of a view may have the name of another one, of a table.
-            find_instants=lambda: names.find_instant_columns() if self._views == views else {},
+            find_instants=lambda: self._find_columns(pa.types.is_timestamp, views),
+            find_times=lambda: self._find_columns(pa.types.is_time, views),
             find_vectors=lambda: find_vector_names(text, names.find_vector_columns()),
             keep_vector=self._keep_vector,
             replaced=[(call.first, call.closing) for call in (*(call for call, _ in searches), *changes)],
@@ -261,6 +263,13 @@ class _Binder:
                 if not any(begin < edit.begin and edit.end <= end for begin, end in calls)
             ]
         return splice(text.sql, edits)
+
+    def _find_columns(self, is_kind: Callable[[pa.DataType], bool], views: int) -> dict[str, pa.DataType]:
+        """Return the columns of a kind, with their types; none where views came in since.
+
+        A column of a view may have the name of another one, of a table.
+        """
+        return self.names.find_columns(is_kind) if self._views == views else {}
 
     def _keep_vector(self, numbers: list[float]) -> str:
         """Keep a long vector as a constant, and return the text that stands for it."""

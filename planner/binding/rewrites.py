@@ -32,6 +32,7 @@ from planner.sql.standard.instants.late_bins import bin_late_instants
 from planner.sql.standard.instants.late_comparisons import COMPARISONS, compare_late_dates
 from planner.sql.standard.instants.late_truncations import truncate_late_instants
 from planner.sql.standard.instants.late_years import compare_late_years
+from planner.sql.standard.instants.times_of_day import add_to_times
 from planner.sql.tokens import Edit, SqlText
 
 NESTED: Final = "SELECT .. SELECT"
@@ -47,6 +48,7 @@ class Names:
         find_names_among: returns the tables that are read among some tokens, and their columns.
         find_number_columns: returns the columns that are numbers in all tables, and those that may be NaN.
         find_instants: returns the columns that are timestamps of one type in all tables, with that type.
+        find_times: returns the columns that are times of day of one type in all tables, with that type.
         find_vectors: returns the columns that hold vectors.
         keep_vector: keeps a long vector, and returns the text that stands for it.
         replaced: ranges of tokens, first and last, that other text replaces.
@@ -57,6 +59,7 @@ class Names:
     find_names_among: Callable[[range], Collection[str]]
     find_number_columns: Callable[[], tuple[Collection[str], Collection[str]]]
     find_instants: Callable[[], Mapping[str, pa.DataType]]
+    find_times: Callable[[], Mapping[str, pa.DataType]]
     find_vectors: Callable[[], frozenset[str]]
     keep_vector: Callable[[list[float]], str]
     replaced: Sequence[tuple[int, int]]
@@ -122,6 +125,7 @@ REWRITES: Final = (
         frozenset({"EXTRACT", "DATE_PART", "DATEPART"}),
         lambda text, names: compare_late_years(text, names.find_instants),
     ),
+    Rewrite(frozenset({"INTERVAL"}), lambda text, names: add_to_times(text, names.find_times)),
     # Last, so that what stands around an operand moves with it.
     Rewrite(frozenset(OPPOSITES), lambda text, _: exchange_constant_sides(text)),
 )

@@ -36,6 +36,9 @@ T = pa.table(
         ),
         "st": [{"a": 1, "b": "x"}, {"a": 2, "b": None}, None, {"a": 3, "b": "z"}, {"a": None, "b": "q"}],
         "u": [UUID] * 5,
+        "tm": pa.array(
+            [dt.time(10), dt.time(23, 30), None, dt.time(0, 0, 1, 5), dt.time(10)], pa.time64("us")
+        ),
     }
 )
 SPELLINGS = Path(__file__).parents[2] / "data" / "spellings.sql"
