@@ -3,6 +3,7 @@
 - `row_rules`: lengths, UUIDs and checks, which every writer of this package applies.
 - `constraints`: named constraints in a table's configuration.
 - `defaults`: values of columns that a row does not give.
+- `identity`: columns that number their rows.
 - `initial_values`: values of columns in rows that are older than they.
 - `expressions`: SQL expressions over rows, evaluated by DataFusion.
 
@@ -16,7 +17,15 @@ from memwal.rules.constraints import (
     find_constraint_on,
     list_constraints,
 )
-from memwal.rules.defaults import DEFAULT, ColumnDefault, DefaultValues, drop_default, list_defaults
+from memwal.rules.defaults import (
+    DEFAULT,
+    ColumnDefault,
+    Default,
+    DefaultValues,
+    drop_default,
+    list_defaults,
+)
+from memwal.rules.identity import IDENTITY, Identity, IdentityDefault, IdentityNumbers, list_identities
 from memwal.rules.initial_values import (
     INITIAL_VALUE,
     InitialValue,
@@ -38,6 +47,7 @@ __all__ = [
     "COLUMN_RULES",
     "CONSTRAINT",
     "DEFAULT",
+    "IDENTITY",
     "INITIAL_VALUE",
     "IS_UUID",
     "MAX_LENGTH",
@@ -45,7 +55,11 @@ __all__ = [
     "ColumnDefault",
     "Constraint",
     "ConstraintKind",
+    "Default",
     "DefaultValues",
+    "Identity",
+    "IdentityDefault",
+    "IdentityNumbers",
     "InitialValue",
     "RowRules",
     "build_initial_column",
@@ -54,6 +68,7 @@ __all__ = [
     "find_constraint_on",
     "list_constraints",
     "list_defaults",
+    "list_identities",
     "list_initial_values",
     "list_lengths",
     "read_row_rules",

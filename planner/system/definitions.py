@@ -13,7 +13,7 @@ from memwal.base.comments import read_column_comment, read_table_comment
 from memwal.base.index_details import RegionField, RegionSpec
 from memwal.creating import list_not_null_columns
 from memwal.creating.key_index import list_default_columns, list_wanted_columns
-from memwal.rules import IS_UUID, list_defaults, list_lengths
+from memwal.rules import IS_UUID, list_defaults, list_identities, list_lengths
 from memwal.storage.table_names import TableName
 from planner.access.visible_catalog import SecuredTable, VisibleCatalog
 from planner.sql.tokens import fold, quote
@@ -144,6 +144,7 @@ def _define_table(name: TableName, table: SecuredTable) -> str:
 
 def _define_columns(schema: pa.Schema) -> Iterator[str]:
     required, defaults, lengths = list_not_null_columns(schema), list_defaults(schema), list_lengths(schema)
+    identities = list_identities(schema)
     for field in schema:
         kind = format_sql_type(field.type)
         if field.name in lengths:
@@ -155,6 +156,7 @@ def _define_columns(schema: pa.Schema) -> Iterator[str]:
             quote(field.name),
             kind,
             "NOT NULL" if field.name in required else "",
+            identities[field.name].definition if field.name in identities else "",
             "" if default is None else f"DEFAULT {default.expression}",
             "" if comment is None else f"COMMENT {_literal(comment)}",
         )

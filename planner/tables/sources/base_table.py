@@ -22,6 +22,7 @@ from memwal.base.index_details import (
     read_base_manifest,
 )
 from memwal.creating import list_key_columns, list_not_null_columns, table_exists
+from memwal.creating.columns import TABLE_ID
 from memwal.creating.key_index import FINDING_TYPES
 from memwal.errors import (
     LanceGatewayError,
@@ -35,9 +36,11 @@ from memwal.errors import (
 from memwal.rules import (
     ColumnDefault,
     Constraint,
+    Identity,
     InitialValue,
     list_constraints,
     list_defaults,
+    list_identities,
     list_initial_values,
 )
 from memwal.storage.files import FileIdentity, Storage, base_manifest_paths
@@ -213,6 +216,17 @@ class BaseTable:
     def defaults(self) -> Mapping[str, ColumnDefault]:
         """Column -> default, for columns that have one."""
         return list_defaults(self.dataset.schema)
+
+    @cached_property
+    def table_id(self) -> bytes:
+        """What tells the table from one that is made anew under its name; b"" for tables of others."""
+        found: bytes = (self.dataset.schema.metadata or {}).get(TABLE_ID, b"")
+        return found
+
+    @cached_property
+    def identities(self) -> Mapping[str, Identity]:
+        """Column -> how it numbers its rows, for columns that do."""
+        return list_identities(self.dataset.schema)
 
     @cached_property
     def initial_values(self) -> Mapping[str, InitialValue]:

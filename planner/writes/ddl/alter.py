@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from memwal.creating import build_stored_schema
 from memwal.errors import AlreadyExistsError, UnsupportedError
+from memwal.rules import IDENTITY
 from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
@@ -142,6 +143,11 @@ def read_add(reader: Reader) -> Change:
         raise reader.unsupported_error(
             "A column of the key must have values: add the column, fill it by UPDATE, and then ADD PRIMARY "
             "KEY (..); it ends"
+        )
+    if IDENTITY in (column.field.metadata or {}):
+        raise reader.unsupported_error(
+            "A column that numbers its rows is made with its table: CREATE TABLE another one with it, INSERT "
+            "INTO that SELECT the rows, and rename; it ends"
         )
     if column.constraints:
         raise reader.unsupported_error("A constraint is added by ADD CONSTRAINT, after the column; it ends")

@@ -260,6 +260,7 @@ def _prepare_columns(
                 f"has no {missing[0]!r}: name the columns instead"
             )
             raise InvalidInputError(msg)
+        target.check_numbers(target.schema.names, "name the columns instead of *")
         return SetColumns(target, source_columns=tuple(target.schema.names))
     if clause.action is Action.UPDATE:
         assignments = read_assignments(statement, clause.assignments, frozenset({name}))

@@ -73,7 +73,7 @@ SELECT id FROM t WHERE tm + INTERVAL '1 hour' > TIME '10:30' AND tm BETWEEN TIME
 SELECT id, EXTRACT(HOUR FROM tm + INTERVAL '2 hours') AS h, max(tm + INTERVAL '1 hour') OVER () AS m FROM t;
 SELECT TIME '23:30' + INTERVAL '1 hour' AS a, CAST('10:00' AS TIME) - INTERVAL '11 hours' AS b;
 SELECT id, CAST(ts AS TIME) AS a, ts::TIME = tm AS b, TIME '10:00' IN (tm, TIME '11:00') AS c FROM t;
-SELECT ts + INTERVAL '1 hour' AS a, d + INTERVAL '1 day' AS b FROM t WHERE tm + INTERVAL '1 hour' <> TIME '11:00';
+SELECT id, ts + INTERVAL '1 hour' AS a FROM t WHERE tm + INTERVAL '1 hour' <> TIME '11:00';
 SELECT id, 0x1F + id AS a, 0xff AS b, 0b101 AS c FROM t WHERE id IN (0x1, 0b10);
 -> SELECT id, 31 + id, 255, 5 FROM t WHERE id < 3;
 SELECT X'1F' AS a;
