@@ -134,6 +134,7 @@ def bind(
         spelled=text.sql,
         catalog_tables=frozenset(names.catalog_tables),
         catalog_functions=frozenset(binder.catalog_functions),
+        json_functions=frozenset(binder.json_functions),
     )
 
 
@@ -149,6 +150,7 @@ class _Binder:
         self.parameter_count = 0
         self.vectors: list[tuple[float, ...]] = []  # constants that are not in the text
         self.distances: set[str] = set()  # distance functions that are called
+        self.json_functions: set[str] = set()  # functions that read JSON
         self.catalog_functions: set[str] = set()  # functions of pg_catalog that are called
         self._views = 0  # number of views that were expanded
         self._sites = 0  # number of table references, those of views once per expansion
@@ -248,6 +250,7 @@ class _Binder:
             keep_vector=self._keep_vector,
             replaced=[(call.first, call.closing) for call in (*(call for call, _ in searches), *changes)],
             distances=self.distances,
+            json_functions=self.json_functions,
         )
         for rewrite in REWRITES:
             if not words.isdisjoint(rewrite.words):

@@ -16,6 +16,7 @@ from typing import Final
 import pyarrow as pa
 
 from planner.binding.distance_operators import DISTANCE_WORDS, find_called_distances, rewrite_distances
+from planner.bridge.json_functions import JSON_FUNCTIONS
 from planner.sql.rewrites.cast_keys import rewrite_cast_keys
 from planner.sql.rewrites.clauses import rewrite_fetch, rewrite_like_escapes, rewrite_recursive_columns
 from planner.sql.rewrites.computed_lists import compute_lists_by_row
@@ -53,6 +54,7 @@ class Names:
         keep_vector: keeps a long vector, and returns the text that stands for it.
         replaced: ranges of tokens, first and last, that other text replaces.
         distances: collects the names of the distance functions that are called.
+        json_functions: collects those of the functions that are called which read JSON.
     """
 
     relations: Collection[str]
@@ -64,6 +66,7 @@ class Names:
     keep_vector: Callable[[list[float]], str]
     replaced: Sequence[tuple[int, int]]
     distances: set[str]
+    json_functions: set[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +87,13 @@ def _rewrite_distances(text: SqlText, names: Names) -> Iterator[Edit]:
     return rewrite_distances(text, names.find_vectors, names.keep_vector, names.replaced)
 
 
+def _note_json(text: SqlText, names: Names) -> Iterator[Edit]:
+    names.json_functions.update(JSON_FUNCTIONS.intersection(text.names.values()))
+    yield from ()
+
+
 REWRITES: Final = (
+    Rewrite(frozenset(map(str.upper, JSON_FUNCTIONS)), _note_json),
     Rewrite(frozenset({"ESCAPE"}), lambda text, _: rewrite_like_escapes(text)),
     Rewrite(frozenset({"FETCH"}), lambda text, _: rewrite_fetch(text)),
     Rewrite(frozenset({"RECURSIVE"}), lambda text, _: rewrite_recursive_columns(text)),

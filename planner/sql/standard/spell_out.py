@@ -32,6 +32,7 @@ from planner.sql.standard.repeated_keys import leave_out_repeated_keys
 from planner.sql.standard.row_values import compare_fields, list_members
 from planner.sql.standard.spellings.hexadecimals import write_decimals
 from planner.sql.standard.spellings.joins import HALVES, name_columns, name_sides
+from planner.sql.standard.spellings.json_paths import ARROWS, JSON_CALLS, write_arrows, write_json_calls
 from planner.sql.standard.spellings.ranges import order_bounds
 from planner.sql.standard.spellings.refusals import REFUSED, refuse_functions
 from planner.sql.standard.spellings.synonyms import SYNONYMS, write_synonyms
@@ -54,6 +55,8 @@ class Form:
 
 FORMS: Final = (
     Form(frozenset(REFUSED), refuse_functions),
+    Form(frozenset(ARROWS), write_arrows),
+    Form(JSON_CALLS, write_json_calls),
     Form(SYNONYMS, write_synonyms),
     Form(FORMATTED, translate_formats),
     Form(HALVES, name_sides),
