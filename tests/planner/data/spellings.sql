@@ -78,3 +78,5 @@ SELECT id, 0x1F + id AS a, 0xff AS b, 0b101 AS c FROM t WHERE id IN (0x1, 0b10);
 -> SELECT id, 31 + id, 255, 5 FROM t WHERE id < 3;
 SELECT X'1F' AS a;
 -> SELECT '\x1F'::BLOB;
+SELECT (u)::UUID = u AS a, CASE WHEN id = 1 THEN (ts)::TIME END AS b FROM t WHERE NOT (tm)::TIME > TIME '11:00';
+-> SELECT true, CASE WHEN id = 1 THEN ts::TIME END FROM t WHERE NOT tm > TIME '11:00';
