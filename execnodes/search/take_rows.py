@@ -151,6 +151,9 @@ def take_cached_columns(
     offsets = (addresses & OFFSET_MASK).astype(np.int64)
     columns = []
     for field in fields:
+        if field.name != TOMBSTONE and field.name not in rows.stored:
+            columns.append(rows.stored.build_absent(field, len(addresses)))
+            continue
         key = _ColumnName(source.fragment_identity(fragment_id), field.name, field.type)
         read = partial(_read_column, rows, fragment_id, field)
         found: _KeptColumn | None = keep.compute(key, read, _measure) if reads else keep.get(key)
@@ -174,8 +177,6 @@ def _read_column(rows: LanceSource, fragment_id: int, field: pa.Field) -> _KeptC
     if fragment.physical_rows > MAX_ROWS:
         return _KeptColumn(None, None)
     names = {**rows.stored_names, TOMBSTONE: TOMBSTONE}
-    if field.name not in names:
-        return _KeptColumn(pa.nulls(fragment.physical_rows, field.type), None)
     read = dataset.scanner(
         columns=[names[field.name]], fragments=[fragment], with_row_address=True, batch_size=MAX_ROWS
     ).to_table()
@@ -218,7 +219,7 @@ def take_columns(
     names = {**rows.stored_names, TOMBSTONE: TOMBSTONE}
     stored = [names[field.name] for field in fields if field.name in names]
     if not stored:
-        return [pa.nulls(len(addresses), field.type) for field in fields]
+        return [rows.stored.build_absent(field, len(addresses)) for field in fields]
     # The same row may be found by several queries, and Lance wants each once.
     unique, repeated = np.unique(addresses, return_inverse=True)
     taken = _take_of_fragment(rows, unique, stored) if all(map(_is_narrow, fields)) else None

@@ -155,9 +155,12 @@ def read_vector_blocks(source: SearchSource, column: str, keep: VectorCache) -> 
         every = partial(_split_memory, pa.chunked_array([combine_chunks(vectors)]))
         yield from keep.compute(of_memory, partial(_collect, every), _measure)
         return
-    if column not in rows.stored:
+    if rows.stored.lacks(column):
         return
-    are_kept = source.physical_rows * _measure_row(rows.schema.field(column).type) <= MAX_KEPT_BYTES
+    is_stored = column in rows.stored
+    are_kept = (
+        is_stored and source.physical_rows * _measure_row(rows.schema.field(column).type) <= MAX_KEPT_BYTES
+    )
     for fragment_id in source.fragments:
         scanned = partial(scan_blocks, rows, column, fragment_id)
         if are_kept:
@@ -175,7 +178,7 @@ def scan_blocks(rows: LanceSource, column: str, fragment_id: int) -> Iterator[Ve
     """Read the vectors of a fragment."""
     dataset: Any = rows.dataset
     scanner = dataset.scanner(
-        columns=[rows.stored_names[column]],
+        columns=[rows.stored_names[column]] if column in rows.stored else [],
         fragments=[dataset.get_fragment(fragment_id)],
         batch_size=BLOCK_ROWS,
         with_row_address=True,

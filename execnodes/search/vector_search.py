@@ -150,7 +150,7 @@ def _read_live_blocks(
     rows = source.rows
     if isinstance(rows, LanceSource) and _has_few_rows(source):
         addresses = list_live_addresses(source)
-        if len(addresses) and column in rows.stored:
+        if len(addresses) and not rows.stored.lacks(column):
             (vectors,) = take_columns(source, addresses, (rows.schema.field(column),), keep)
             yield from ((block, None) for block in split_into_blocks(vectors, addresses))
         return

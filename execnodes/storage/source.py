@@ -15,6 +15,7 @@ from execnodes.rows.keys import KeySet
 from execnodes.rows.row_mask import FragmentMask, RowMask
 from execnodes.storage.data_files import Deletions, FragmentFiles, Place, StoredFragment, StoredFragments
 from memwal.creating.index_types import finds_past_rows
+from memwal.rules import InitialValue
 from memwal.stored_fields import TOMBSTONE, read_dataset_fields
 
 LINEAGE: Final = ("_rowid", "_row_created_at_version", "_row_last_updated_at_version")
@@ -36,10 +37,41 @@ class StoredColumn:
     type: pa.DataType
 
 
+@dataclass(frozen=True, eq=False)
+class ColumnMapping(Mapping[str, StoredColumn]):
+    """Where a dataset or log entry has the columns of a table.
+
+    Attributes:
+        columns: table column -> stored column; columns that came into being later are absent.
+        initial: what rows have in absent columns; NULL without.
+    """
+
+    columns: Mapping[str, StoredColumn]
+    initial: Mapping[str, InitialValue] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> StoredColumn:
+        return self.columns[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.columns)
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    def lacks(self, name: str) -> bool:
+        """Return whether a column is NULL in all rows, since it came into being later."""
+        return name not in self.columns and name not in self.initial
+
+    def build_absent(self, field: pa.Field, rows: int) -> pa.Array:
+        """Return an absent column for some rows."""
+        value = self.initial.get(field.name)
+        return pa.nulls(rows, field.type) if value is None else value.repeat(rows, field.type)
+
+
 def convert_columns(
-    batch: pa.RecordBatch, fields: Iterable[pa.Field], stored: Mapping[str, StoredColumn]
+    batch: pa.RecordBatch, fields: Iterable[pa.Field], stored: ColumnMapping
 ) -> list[pa.Array]:
-    """Return one array per field: stored columns renamed and cast, missing columns as NULLs.
+    """Return one array per field: stored columns renamed and cast, absent ones with their initial value.
 
     Args:
         batch: stored columns.
@@ -53,7 +85,7 @@ def convert_columns(
             continue
         column = stored.get(wanted.name)
         if column is None:
-            arrays.append(pa.nulls(batch.num_rows, wanted.type))
+            arrays.append(stored.build_absent(wanted, batch.num_rows))
             continue
         array = batch.column(column.name)
         if not array.type.equals(wanted.type):
@@ -64,7 +96,7 @@ def convert_columns(
     return arrays
 
 
-def convert_entry(rows: pa.Table, schema: pa.Schema, stored: Mapping[str, StoredColumn]) -> pa.Table:
+def convert_entry(rows: pa.Table, schema: pa.Schema, stored: ColumnMapping) -> pa.Table:
     """Convert the rows of a WAL entry to the table's columns.
 
     Args:
@@ -109,7 +141,7 @@ class LanceSource:
         label: for plans, such as ``base v12`` or ``region 1f.. gen 3``.
         dataset: a `lance.LanceDataset`.
         schema: the table's schema, by whose names and types all callers speak.
-        stored: table column -> stored column; columns that the dataset never had are absent.
+        stored: where it has the table's columns.
         place: names the dataset in caches; without it, nothing that was read of others is used.
         origin: names its files for other processes; None where what was read of them is not shared.
     """
@@ -117,7 +149,7 @@ class LanceSource:
     label: str
     dataset: object
     schema: pa.Schema
-    stored: Mapping[str, StoredColumn]
+    stored: ColumnMapping
     place: Place = field(default_factory=Place.unknown)
     origin: Origin | None = None
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from memwal.base.comments import read_column_comment
 from memwal.errors import InvalidInputError
+from memwal.rules import IDENTITY
 
 # Numbers of XdbcDataType; the last four are JDBC's, for types that the protocol's list does not know.
 UNKNOWN, DECIMAL, INTEGER, SMALLINT, REAL, DOUBLE = 0, 3, 4, 5, 7, 8
@@ -310,6 +311,8 @@ def describe_table_schema(
         metadata = {**_describe_type(field.type), **where}
         if field.name in lengths:
             metadata[f"{_PREFIX}PRECISION"] = str(lengths[field.name])
+        if IDENTITY in (field.metadata or {}):
+            metadata[f"{_PREFIX}IS_AUTO_INCREMENT"] = "1"
         if field.name in remarks:
             metadata[f"{_PREFIX}REMARKS"] = remarks[field.name]
         fields.append(field.with_metadata(metadata))

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
-from typing import Final
+from typing import Final, Protocol
 
 import pyarrow as pa
 
@@ -94,6 +94,17 @@ def _evaluate_constant(default: ColumnDefault) -> pa.Array:
     return default.evaluate(1)
 
 
+class Default(Protocol):
+    """The default of a column, whatever it comes from."""
+
+    @property
+    def change(self) -> Change:
+        """How often its value changes."""
+
+    def evaluate(self, rows: int) -> pa.Array:
+        """Return it for each of some rows."""
+
+
 class DefaultValues:
     """The defaults of a table's columns during one statement; for one thread at a time.
 
@@ -101,7 +112,7 @@ class DefaultValues:
         defaults: column -> default.
     """
 
-    def __init__(self, defaults: Mapping[str, ColumnDefault]) -> None:
+    def __init__(self, defaults: Mapping[str, Default]) -> None:
         self._defaults = defaults
         self._values: dict[str, pa.Array] = {}
 
@@ -118,8 +129,10 @@ class DefaultValues:
             return default.evaluate(rows)
         value = self._values.get(column.name)
         if value is None:
-            is_constant = default.change is Change.NEVER
-            value = _evaluate_constant(default) if is_constant else default.evaluate(1)
+            if isinstance(default, ColumnDefault) and default.change is Change.NEVER:
+                value = _evaluate_constant(default)
+            else:
+                value = default.evaluate(1)
             self._values[column.name] = value
         return value.take(pa.nulls(rows, pa.int64()).fill_null(0))
 

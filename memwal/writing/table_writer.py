@@ -236,6 +236,42 @@ class TableWriter:
         if failed:
             raise next(iter(failed.values()))
 
+    @contextmanager
+    def apart_from_new_columns(self) -> Iterator[None]:
+        """Flush the rows of all regions under the columns that there are, before and after the block.
+
+        The block adds columns. Whoever opens a region later reads what its log has with the new columns, and
+        Lance then has NULL in them, whatever initial value they have; flushed rows lack the columns.
+        Writers of other processes lose their regions, and notice the columns when they claim them again.
+
+        Raises:
+            LanceGatewayError: a region can't be had, or was not flushed.
+        """
+        table = self._open_newest_table()
+        self._flush_logs(table)
+        yield
+        self._flush_logs(table)
+
+    def _flush_logs(self, table: OpenTable) -> None:
+        deadline = self._deadline(None)
+
+        def flush(region_id: str) -> None:
+            writer = RegionWriter(
+                self.name,
+                region_id,
+                lambda: table,
+                self._options,
+                self._writer_id,
+                self._pool,
+                self._stopped,
+            )
+            with suppress(SealedError):  # Its rows are flushed.
+                writer.queue.run_alone(lambda: writer.ensure_claim(deadline), deadline)
+                writer.flush(deadline)
+
+        for _ in self._pool.map(flush, sorted(table.regions.list_existing())):
+            pass
+
     def release_regions(self) -> None:
         """Release all regions without a flush: their rows are in their logs; the next write claims again."""
         for writer in list(self._regions.values()):

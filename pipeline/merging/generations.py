@@ -19,6 +19,7 @@ from memwal.errors import (
     shorten_error,
 )
 from memwal.regions.manifest import FlushedGeneration
+from memwal.rules import build_initial_column
 from memwal.storage.files import generation_directory
 from memwal.stored_fields import StoredField, read_dataset_fields
 from pipeline.jobs.lake import LakeTable
@@ -132,7 +133,7 @@ class Reader:
 
     def _column(self, rows: pa.RecordBatch, field: StoredField, stored: StoredField | None) -> pa.Array:
         if stored is None:
-            return pa.nulls(rows.num_rows, field.type)
+            return build_initial_column(self.schema.field(field.name), rows.num_rows)
         array = rows.column(stored.name)
         if array.type.equals(field.type):
             return array

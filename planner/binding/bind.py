@@ -12,8 +12,10 @@ changed.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+
+import pyarrow as pa
 
 from memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
 from memwal.storage.table_names import CATALOG, MAIN_SCHEMA, TableName, split_name
@@ -38,7 +40,7 @@ from planner.binding.names import Meaning, NameResolver, StatementNames, ViewTra
 from planner.binding.rewrites import NESTED, REWRITES, Names
 from planner.binding.tools.postgres_words import speak_datafusion
 from planner.binding.tools.session_functions import WORDS, Asker, tell_asker
-from planner.binding.tools.show_lists import LISTED, list_by_query
+from planner.binding.tools.show_lists import LISTED, list_by_query, show_table, shows_table
 from planner.binding.value_types import find_computed
 from planner.sql.dialects.names import NamedTable
 from planner.sql.limits import SHALLOW_WORDS, SIZE_WORDS, check_depth, check_literal_sizes, find_sizes
@@ -140,6 +142,7 @@ def bind(
         spelled=text.sql,
         catalog_tables=frozenset(names.catalog_tables),
         catalog_functions=frozenset(binder.catalog_functions),
+        json_functions=frozenset(binder.json_functions),
     )
 
 
@@ -155,6 +158,7 @@ class _Binder:
         self.parameter_count = 0
         self.vectors: list[tuple[float, ...]] = []  # constants that are not in the text
         self.distances: set[str] = set()  # distance functions that are called
+        self.json_functions: set[str] = set()  # functions that read JSON
         self.catalog_functions: set[str] = set()  # functions of pg_catalog that are called
         self._views = 0  # number of views that were expanded
         self._sites = 0  # number of table references, those of views once per expansion
@@ -163,6 +167,13 @@ class _Binder:
         """Return a text in forms that DataFusion has."""
         if text.words[0] == "SHOW" and text.words[1] in LISTED:
             text = list_by_query(text)
+        elif shows_table(text):
+            site = _read_whole_name(text, 3)
+            meaning = self.names.resolve(site, text, ViewTrail())
+            if meaning is None or meaning.leaf or (text.words[2] == "VIEW" and meaning.table is not None):
+                what = "view" if text.words[2] == "VIEW" else "table or view"
+                raise text.error(site.first, f"The name of a {what} is expected, and it is none")
+            text = show_table(text, meaning.name, is_view=meaning.table is None)
         if not WORDS.isdisjoint(text.words):
             text = tell_asker(text, self._asker)
         text = speak_datafusion(text)
@@ -241,12 +252,13 @@ class _Binder:
             relations=references.aliases,
             find_names_among=lambda tokens: names.find_names_among(references, tokens, schema),
             find_number_columns=names.find_number_columns,
-            # A column of a view may have the name of another one, of a table.
-            find_instants=lambda: names.find_instant_columns() if self._views == views else {},
+            find_instants=lambda: self._find_columns(pa.types.is_timestamp, views),
+            find_times=lambda: self._find_columns(pa.types.is_time, views),
             find_vectors=lambda: find_vector_names(text, names.find_vector_columns()),
             keep_vector=self._keep_vector,
             replaced=[(call.first, call.closing) for call in (*(call for call, _ in searches), *changes)],
             distances=self.distances,
+            json_functions=self.json_functions,
         )
         for rewrite in REWRITES:
             if not words.isdisjoint(rewrite.words):
@@ -262,6 +274,13 @@ class _Binder:
                 if not any(begin < edit.begin and edit.end <= end for begin, end in calls)
             ]
         return splice(text.sql, edits)
+
+    def _find_columns(self, is_kind: Callable[[pa.DataType], bool], views: int) -> dict[str, pa.DataType]:
+        """Return the columns of a kind, with their types; none where views came in since.
+
+        A column of a view may have the name of another one, of a table.
+        """
+        return self.names.find_columns(is_kind) if self._views == views else {}
 
     def _keep_vector(self, numbers: list[float]) -> str:
         """Keep a long vector as a constant, and return the text that stands for it."""

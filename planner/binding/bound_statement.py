@@ -157,6 +157,7 @@ class BoundStatement:
         catalog_tables: names in the text for DataFusion of tables of information_schema and pg_catalog.
         catalog_functions: likewise of functions of pg_catalog.
         distances: the distance functions that it calls.
+        json_functions: the functions that it calls which read JSON.
         vectors: long constants that are not in the text: $vector_1 is the first one.
         result_names: name of a result in the text for DataFusion -> the name that clients expect, if another.
         sizes: ordinal -> function of the parameters whose size is limited; see `planner.sql.limits`.
@@ -184,6 +185,7 @@ class BoundStatement:
     result_names: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
     catalog_tables: frozenset[str] = frozenset()
     catalog_functions: frozenset[str] = frozenset()
+    json_functions: frozenset[str] = frozenset()
 
     @cached_property
     def lists_tables(self) -> bool:

@@ -16,6 +16,7 @@ from memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
 from memwal.storage.table_names import MAIN_SCHEMA
 from planner.binding.changes import STATE_FUNCTIONS
 from planner.binding.names import NameResolver
+from planner.sql.rewrites.misread_clauses import has_unnested_columns
 from planner.sql.search_call import SearchFunction
 from planner.sql.standard.spell_out import spell_out
 from planner.sql.subqueries.dialect import RewritingError, parse_query, write_parameter
@@ -40,6 +41,10 @@ _ENDS: Final = frozenset({"OFFSET", "LIMIT", "FETCH", "HAVING"})
 _BEFORE_RELATIONS: Final = frozenset({"FROM", "JOIN", ",", "AS", ""})
 
 
+class UnplannedRelationError(UnsupportedError):
+    """A relation reads others beside it in a way that is not planned; DataFusion's words would mislead."""
+
+
 def join_mistaken(sql: str, resolver: NameResolver, schema: str = MAIN_SCHEMA) -> JoinedStatement | None:
     """Return a statement that DataFusion would answer wrongly with joins; None if there is nothing to change.
 
@@ -55,9 +60,17 @@ def join_mistaken(sql: str, resolver: NameResolver, schema: str = MAIN_SCHEMA) -
         text = tokenize(sql)
     except (InvalidInputError, UnsupportedError):
         return None  # binding raises it
-    if not _may_be_mistaken(text) or text.has_any(_SEARCHES):
+    if not _may_be_mistaken(text):
         return None
-    is_mistaken = "LATERAL" in text.words
+    if text.has_any(_SEARCHES):
+        if has_unnested_columns(text):
+            msg = (
+                "UNNEST of columns beside a relation is not offered in statements with a search: write FROM "
+                "(SELECT *, unnest(tags) AS tag FROM ..)"
+            )
+            raise UnplannedRelationError(msg)
+        return None
+    is_mistaken = "LATERAL" in text.words or has_unnested_columns(text)
     try:
         before, query = _divide(spell_out(text))
         statement = read_statement(parse_query(query), resolver, schema)
@@ -65,6 +78,9 @@ def join_mistaken(sql: str, resolver: NameResolver, schema: str = MAIN_SCHEMA) -
         return _join(before, statement) if is_mistaken else None
     except RewritingError as error:
         if is_mistaken:
+            if has_unnested_columns(text):
+                msg = f"UNNEST beside a relation can't be planned in this statement: {error}"
+                raise UnplannedRelationError(msg) from error
             msg = (
                 f"DataFusion would answer a subquery of this statement wrongly, and it is not joined: {error}"
             )
@@ -102,7 +118,7 @@ def _join(before: str, statement: ReadStatement) -> JoinedStatement:
 def _may_be_mistaken(text: SqlText) -> bool:
     """Return whether the words of a statement are such that DataFusion may answer a subquery wrongly."""
     words = text.words
-    if "LATERAL" in words:
+    if "LATERAL" in words or has_unnested_columns(text):
         return True
     if words.count("SELECT") < 2:
         return False

@@ -16,6 +16,7 @@ from typing import Final
 import pyarrow as pa
 
 from planner.binding.distance_operators import DISTANCE_WORDS, find_called_distances, rewrite_distances
+from planner.bridge.json_functions import JSON_FUNCTIONS
 from planner.sql.rewrites.cast_keys import rewrite_cast_keys
 from planner.sql.rewrites.clauses import rewrite_fetch, rewrite_like_escapes, rewrite_recursive_columns
 from planner.sql.rewrites.computed_lists import compute_lists_by_row
@@ -32,6 +33,7 @@ from planner.sql.standard.instants.late_bins import bin_late_instants
 from planner.sql.standard.instants.late_comparisons import COMPARISONS, compare_late_dates
 from planner.sql.standard.instants.late_truncations import truncate_late_instants
 from planner.sql.standard.instants.late_years import compare_late_years
+from planner.sql.standard.instants.times_of_day import add_to_times
 from planner.sql.tokens import Edit, SqlText
 
 NESTED: Final = "SELECT .. SELECT"
@@ -47,20 +49,24 @@ class Names:
         find_names_among: returns the tables that are read among some tokens, and their columns.
         find_number_columns: returns the columns that are numbers in all tables, and those that may be NaN.
         find_instants: returns the columns that are timestamps of one type in all tables, with that type.
+        find_times: returns the columns that are times of day of one type in all tables, with that type.
         find_vectors: returns the columns that hold vectors.
         keep_vector: keeps a long vector, and returns the text that stands for it.
         replaced: ranges of tokens, first and last, that other text replaces.
         distances: collects the names of the distance functions that are called.
+        json_functions: collects those of the functions that are called which read JSON.
     """
 
     relations: Collection[str]
     find_names_among: Callable[[range], Collection[str]]
     find_number_columns: Callable[[], tuple[Collection[str], Collection[str]]]
     find_instants: Callable[[], Mapping[str, pa.DataType]]
+    find_times: Callable[[], Mapping[str, pa.DataType]]
     find_vectors: Callable[[], frozenset[str]]
     keep_vector: Callable[[list[float]], str]
     replaced: Sequence[tuple[int, int]]
     distances: set[str]
+    json_functions: set[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +87,13 @@ def _rewrite_distances(text: SqlText, names: Names) -> Iterator[Edit]:
     return rewrite_distances(text, names.find_vectors, names.keep_vector, names.replaced)
 
 
+def _note_json(text: SqlText, names: Names) -> Iterator[Edit]:
+    names.json_functions.update(JSON_FUNCTIONS.intersection(text.names.values()))
+    yield from ()
+
+
 REWRITES: Final = (
+    Rewrite(frozenset(map(str.upper, JSON_FUNCTIONS)), _note_json),
     Rewrite(frozenset({"ESCAPE"}), lambda text, _: rewrite_like_escapes(text)),
     Rewrite(frozenset({"FETCH"}), lambda text, _: rewrite_fetch(text)),
     Rewrite(frozenset({"RECURSIVE"}), lambda text, _: rewrite_recursive_columns(text)),
@@ -122,6 +134,7 @@ REWRITES: Final = (
         frozenset({"EXTRACT", "DATE_PART", "DATEPART"}),
         lambda text, names: compare_late_years(text, names.find_instants),
     ),
+    Rewrite(frozenset({"INTERVAL"}), lambda text, names: add_to_times(text, names.find_times)),
     # Last, so that what stands around an operand moves with it.
     Rewrite(frozenset(OPPOSITES), lambda text, _: exchange_constant_sides(text)),
 )

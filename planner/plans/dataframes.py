@@ -27,6 +27,7 @@ from planner.binding.bound_statement import (
 )
 from planner.binding.substrait import Bound, BoundPlan
 from planner.bridge.distance_functions import register_distances
+from planner.bridge.json_functions import register_json
 from planner.bridge.plain_types import normalize_schema
 from planner.bridge.run_control import stream_batches
 from planner.plans.checks.mistaken_plans import MOVING_RULE, SUSPECT, TOTALS, check_plan
@@ -303,6 +304,8 @@ class Frames:
             register_functions(context, bound.catalog_functions, relations)
         if bound.distances:
             register_distances(context, bound.distances, run)
+        if bound.json_functions:
+            register_json(context, bound.json_functions, run)
 
     def _find_relations(self, run: QueryRun, catalog: VisibleCatalog) -> Relations:
         """Return what the principal sees; it is gathered when rows are read."""

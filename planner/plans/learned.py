@@ -173,7 +173,9 @@ class ConditionReader:
 def _may_exclude_regions(bound: BoundStatement, run: QueryRun, catalog: VisibleCatalog) -> bool:
     """Return whether a table of a statement may have regions that tell of their rows."""
     settings = run.settings
-    if not settings.region_pruning or Shortcut.REGION_PRUNING not in settings.shortcuts or bound.distances:
+    if not settings.region_pruning or Shortcut.REGION_PRUNING not in settings.shortcuts:
+        return False
+    if bound.distances or bound.json_functions:
         return False
     plain = [one for one in bound.references if one.search is None]
     if len(plain) < len(bound.references):

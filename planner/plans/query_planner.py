@@ -18,7 +18,7 @@ from memwal.storage.local import LocalBackend
 from planner.access.rights import FULL_ACCESS, Access
 from planner.access.visible_catalog import SecuredTable, SystemTable, VisibleCatalog
 from planner.binding.bind import bind
-from planner.binding.joined_subqueries import join_mistaken, join_unplanned
+from planner.binding.joined_subqueries import UnplannedRelationError, join_mistaken, join_unplanned
 from planner.binding.substrait import Bound, bind_plan
 from planner.binding.tools.postgres_words import speak_datafusion_sql
 from planner.binding.value_types import settle_types
@@ -183,6 +183,8 @@ def bind_and_create(
             joined = join_mistaken(statement, visible, settings.schema)
             if joined is not None:
                 return create(joined)
+        except UnplannedRelationError:
+            raise
         except _REFUSALS:
             _refuse_as_written(partial(create, plain))
             raise

@@ -21,6 +21,7 @@ from memwal.storage.table_names import TableName
 from planner.access.rights import Access
 from planner.access.visible_catalog import MOMENT, SystemTable, VisibleCatalog
 from planner.predicates.region_fields import format_field, format_recorded_value
+from planner.system.definitions import Definitions
 from planner.system.jobs import Jobs
 from planner.system.listing import TABLE_FIELDS, Branches, Indexes, OfTables, Tags, Versions, has_full_access
 from planner.system.rules import Columns, Constraints
@@ -40,6 +41,7 @@ def list_system_tables(catalog: Catalog) -> tuple[SystemTable, ...]:
         Tables,
         Views,
         Columns,
+        Definitions,
         Constraints,
         Regions,
         Generations,

@@ -29,15 +29,16 @@ from execnodes import (
 )
 from execnodes.node import coalesce_batches, rows_without_columns
 from execnodes.rows.row_mask import build_fragment_mask
+from execnodes.storage.source import ColumnMapping
 from memwal.bloom import build_key_filter
 from planner.tables.sources.decoded_columns import DecodedColumns
 
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.string())])
 
 
-def stored_as(schema: pa.Schema) -> dict[str, StoredColumn]:
+def stored_as(schema: pa.Schema) -> ColumnMapping:
     """Columns stored as the table has them."""
-    return {field.name: StoredColumn(field.name, field.type) for field in schema}
+    return ColumnMapping({field.name: StoredColumn(field.name, field.type) for field in schema})
 
 
 def rows(*pairs: tuple[int, str | None], dead: tuple[int, ...] = ()) -> pa.Table:
@@ -135,7 +136,7 @@ class TestLanceScan:
             "t",
             source.dataset,
             table,
-            {"id": StoredColumn("id", pa.int64()), "title": StoredColumn("v", pa.string())},
+            ColumnMapping({"id": StoredColumn("id", pa.int64()), "title": StoredColumn("v", pa.string())}),
         )
         scan = scan_of(evolved, ("price", "title"), keep_columns=kept)
         assert run(scan)[:2] == [(None, "v0"), (None, "v1")]

@@ -392,15 +392,15 @@ def read_documents(
         numbers: of the rows to read.
     """
     field = rows.schema.field(column)
-    stored = rows.stored.get(column)
-    if stored is None:
+    stored = [rows.stored_names[column]] if column in rows.stored else []
+    if rows.stored.lacks(column):
         nothing = np.empty(0, dtype=np.int64)
         return TokenPostings.of(tokenizer, pa.nulls(0, field.type), nothing, numbers.count)
     dataset: Any = rows.dataset
     fragments = [
         fragment for fragment in dataset.get_fragments() if fragment.fragment_id in numbers.physical_rows
     ]
-    read = dataset.scanner(columns=[stored.name], fragments=fragments, with_row_address=True).to_table()
+    read = dataset.scanner(columns=stored, fragments=fragments, with_row_address=True).to_table()
     texts = [convert_columns(batch, [field], rows.stored)[0] for batch in read.to_batches()]
     order = numbers.numbers(read.column(ROW_ADDRESS).to_numpy())
     together = pa.chunked_array(texts, field.type)

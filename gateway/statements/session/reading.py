@@ -7,7 +7,10 @@ from planner.sql.statement_reader import StatementReader
 from planner.sql.tokens import QUOTED, STRING, fold, tokenize
 
 _NUMBER = "0"
-_LISTS = frozenset({"TABLES", "COLUMNS", "FUNCTIONS", "DATABASES", "SCHEMAS", "CATALOGS", "VIEWS"})
+_LISTS = frozenset(
+    {"TABLES", "COLUMNS", "FUNCTIONS", "DATABASES", "SCHEMAS", "CATALOGS", "VIEWS"}
+    | {"CREATE", "INDEXES", "INDEX", "KEYS"}
+)
 """What SHOW lists by a query."""
 
 

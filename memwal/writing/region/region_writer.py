@@ -367,14 +367,19 @@ class RegionWriter:
         after = self.last_epoch if holder is not None else None
         # Who reads before it writes has to have the region; other rows can go to its owner.
         spares_owner = bool(group) and holder is None and self._options.ownership is OwnershipPolicy.FORWARD
-        with keep_in_place(self._table().storage):
-            claim = self.ownership.claim(deadline, after, spares_owner=spares_owner)
-        try:
-            # After the claim: who adds a rule commits it before they claim all regions (ADR 43).
-            claim.newest = self._table()
-        except BaseException:
-            claim.abandon()
-            raise
+        while True:
+            with keep_in_place(self._table().storage):
+                claim = self.ownership.claim(deadline, after, spares_owner=spares_owner)
+            try:
+                # After the claim: who adds a rule commits it before they claim all regions (ADR 43).
+                claim.newest = self._table()
+            except BaseException:
+                claim.abandon()
+                raise
+            if claim.newest.initial_values.keys() <= claim.table.initial_values.keys():
+                break
+            # Rows that lack a column are flushed before the log gets rows that have it (ADR 68).
+            self._flush_claim(claim)
         self._claim, self.last_epoch = claim, claim.epoch
         self.ownership.announce(claim)  # Not earlier: who hears of it may send rows at once.
         self.counters.claims += 1

@@ -29,7 +29,13 @@ from memwal.errors import (
     UnsupportedError,
 )
 from memwal.regions.region_ids import detect_bucket_hash
-from memwal.rules import RowRules, read_row_rules
+from memwal.rules import (
+    InitialValue,
+    RowRules,
+    build_initial_column,
+    list_initial_values,
+    read_row_rules,
+)
 from memwal.storage.files import VERSIONS, FileIdentity, Storage, base_manifest_paths
 from memwal.stored_fields import FIELD_ID, TOMBSTONE
 from memwal.writing.changes import Changes
@@ -195,6 +201,11 @@ class OpenTable:
             return self.dataset
         options = dict(self.storage.options)
         return lance.dataset(self.storage.files_uri, version=self.dataset.version, storage_options=options)
+
+    @cached_property
+    def initial_values(self) -> Mapping[str, InitialValue]:
+        """Column -> its value in rows that were written before it was added, where that is not NULL."""
+        return list_initial_values(self.schema)
 
     @cached_property
     def key_schema(self) -> pa.Schema:
@@ -391,7 +402,7 @@ def conform_rows(
         schema: of the table, or of its key.
         required: columns in which NULL is refused.
         table: name, for messages.
-        fill: whether columns that are missing become NULL: they came into being after the rows did.
+        fill: whether columns may be missing, since they came into being after the rows did.
 
     Raises:
         InvalidInputError: a column is missing, unknown, of a type that doesn't fit, or NULL and required.
@@ -423,7 +434,7 @@ def _match_columns(rows: pa.Table, schema: pa.Schema, table: str, *, fill: bool)
         if one.name in names:
             columns.append(_cast_column(rows.column(one.name), one.type, one.name, table))
         else:
-            columns.append(pa.chunked_array([pa.nulls(rows.num_rows, one.type)]))
+            columns.append(pa.chunked_array([build_initial_column(one, rows.num_rows)]))
     return pa.Table.from_arrays(columns, schema=schema)
 
 

@@ -2,6 +2,8 @@
 
 SHOW SCHEMAS LIKE 'm%'
 ->  SELECT schema_name FROM information_schema.schemata WHERE schema_name LIKE 'm%' ORDER BY 1
+SHOW CREATE TABLE t
+->  SELECT .. FROM system.definitions WHERE table_schema = 'main' AND table_name = 't'
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+from memwal.storage.table_names import TableName
 from planner.sql.statement_reader import StatementReader
 from planner.sql.tokens import STRING, SqlText, tokenize
 
@@ -57,6 +60,48 @@ _LISTS: Final[Mapping[str, _List]] = MappingProxyType(
 )
 LISTED: Final = frozenset(_LISTS)
 """Words behind SHOW that name a list."""
+_INDEXES: Final = (
+    "SELECT index_name, type, columns, is_maintained, covered_fragments, base_fragments FROM system.indexes "
+    "WHERE table_schema = {schema} AND table_name = {table} ORDER BY 1"
+)
+_VIEW: Final = (
+    "SELECT {schema} AS table_schema, {table} AS table_name, {start} || pg_get_viewdef({name}::regclass) "
+    "AS create_statement"
+)
+_OF_TABLE: Final[Mapping[tuple[str, str], str]] = MappingProxyType(
+    {
+        ("CREATE", "TABLE"): (
+            "SELECT table_schema, table_name, definition AS create_statement FROM system.definitions "
+            "WHERE table_schema = {schema} AND table_name = {table}"
+        ),
+        ("CREATE", "VIEW"): _VIEW,
+        **{(word, before): _INDEXES for word in ("INDEXES", "INDEX", "KEYS") for before in ("FROM", "IN")},
+    }
+)
+
+
+def shows_table(text: SqlText) -> bool:
+    """Return whether a statement shows what a table or view is made of, by its name."""
+    return text.words[0] == "SHOW" and tuple(text.words[1:3]) in _OF_TABLE
+
+
+def show_table(text: SqlText, name: TableName, *, is_view: bool) -> SqlText:
+    """Return the query that shows what a table or view is made of.
+
+    Args:
+        text: a statement of these.
+        name: of the table.
+        is_view: whether it is a view.
+    """
+    query = _VIEW if is_view and text.words[1] == "CREATE" else _OF_TABLE[text.words[1], text.words[2]]
+    return tokenize(
+        query.format(
+            schema=_literal(name.schema),
+            table=_literal(name.table),
+            start=_literal(f"CREATE VIEW {name.sql} AS "),
+            name=_literal(name.sql),
+        )
+    )
 
 
 def list_by_query(text: SqlText) -> SqlText:

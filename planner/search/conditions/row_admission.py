@@ -29,6 +29,7 @@ from execnodes.rows.row_mask import CHUNK_ROWS, OFFSET_MASK, FragmentMask, Shown
 from execnodes.search.source import SearchSource
 from execnodes.storage.data_files import Deletions, FragmentFiles, StoredValues
 from execnodes.storage.source import convert_columns
+from memwal.rules import InitialValue
 from planner.access.table_policy import TablePolicy
 from planner.predicates.predicate import TRUE, And, conjunction
 from planner.predicates.row_filter import PredicateFilter, find_columns, is_understood
@@ -53,7 +54,7 @@ _FAILS_FOR_SOME_ROW = "fails for a row"
 _ADDRESS_FIELD = pa.field(ROW_ADDRESS, pa.uint64())
 
 
-ReadAs = tuple[tuple[str, pa.DataType, tuple[int, pa.DataType] | None], ...]
+ReadAs = tuple[tuple[str, pa.DataType, tuple[int, pa.DataType] | InitialValue | None], ...]
 """Name and type of columns of a table, and what they are made of: field id and type of the stored column."""
 
 
@@ -87,13 +88,13 @@ class _FragmentRowsName:
         files: of the fragment.
         deletions: of the fragment; None where no row is deleted.
         condition: see `Condition.identity`.
-        columns: that the condition reads: name, type, and the values; None where the fragment has none.
+        columns: that the condition reads: name, type, and the values, stored ones or the initial one.
     """
 
     files: FragmentFiles
     deletions: Deletions | None
     condition: Hashable
-    columns: tuple[tuple[str, pa.DataType, StoredValues | None], ...]
+    columns: tuple[tuple[str, pa.DataType, StoredValues | InitialValue | None], ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -331,7 +332,11 @@ def _describe_columns(source: SearchSource, condition: Condition) -> ReadAs:
         return tuple((name, rows.rows.schema.field(name).type, None) for name in names)
     ids = rows.stored_types
     return tuple(
-        (name, rows.schema.field(name).type, None if stored is None else (ids[stored.name][0], stored.type))
+        (
+            name,
+            rows.schema.field(name).type,
+            rows.stored.initial.get(name) if stored is None else (ids[stored.name][0], stored.type),
+        )
         for name, stored in ((name, rows.stored.get(name)) for name in names)
     )
 
@@ -355,7 +360,11 @@ def _name_fragment_rows(
         fragment.deletions,
         condition.identity,
         tuple(
-            (name, rows.schema.field(name).type, values.get(rows.stored_names.get(name, "")))
+            (
+                name,
+                rows.schema.field(name).type,
+                values[rows.stored_names[name]] if name in rows.stored else rows.stored.initial.get(name),
+            )
             for name in names
         ),
     )

@@ -235,7 +235,7 @@ def _read_physical_rows(base: BaseTable, fragment: StoredFragment, first: int, c
 def _read_column(rows: pa.Table | None, field: pa.Field, source: LanceSource, count: int) -> pa.Array:
     stored = source.stored.get(field.name)
     if rows is None or stored is None:
-        return pa.nulls(count, field.type)
+        return source.stored.build_absent(field, count)
     column = pa.RecordBatch.from_arrays([combine_chunks(rows.column(stored.name))], [stored.name])
     (values,) = convert_columns(column, (field,), source.stored)
     return values

@@ -321,7 +321,7 @@ def _build_generation_source(
         live: rows of the generation that are searched.
         by_index: whether its own index is used, if it has one.
     """
-    if covered.kind is IndexKind.VECTOR and covered.column not in rows.stored:
+    if covered.kind is IndexKind.VECTOR and rows.stored.lacks(covered.column):
         return
     yield SearchSource(
         next(numbers),

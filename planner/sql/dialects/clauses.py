@@ -149,70 +149,76 @@ def _order_by_all(select: exp.Select, ordered: exp.Expr, source: DialectSource) 
 
 
 def _unnest(select: exp.Select, source: DialectSource) -> None:
-    """Move a correlated UNNEST or EXPLODE beside a table into a derived table that projects it.
+    """Write EXPLODE beside a table as UNNEST, and the plain ones as columns of their table.
 
     ``FROM t CROSS JOIN UNNEST(t.list) AS u(x)`` becomes
-    ``FROM (SELECT t.*, UNNEST(t.list) AS x FROM t) AS t``, and `u.x` becomes `t.x`: DataFusion does not run
-    the first form.
+    ``FROM (SELECT t.*, UNNEST(t.list) AS x FROM t) AS t``, and `u.x` becomes `t.x`, if nothing else of the
+    statement could mean another column then. `planner.sql.subqueries` plans the others, in fewer words.
     """
-    joins: list[exp.Join] = list(select.args.get("joins") or ())
-    laterals: list[exp.Lateral] = list(select.args.get("laterals") or ())
-    found: list[tuple[exp.Expr, exp.Expr]] = []
-    for join in joins:
-        inner = join.this
-        function = inner.this if isinstance(inner, exp.Lateral) else inner
-        if isinstance(function, exp.Unnest | exp.Explode) and _is_correlated(function):
-            if join.side or join.args.get("on") is not None or join is not joins[len(found)]:
-                source.refuse(
-                    join, "UNNEST of a column is offered right after its table, and as a CROSS JOIN"
-                )
-            found.append((function, inner))
-        elif isinstance(inner, exp.Lateral) and not isinstance(inner.this, exp.Subquery):
-            source.refuse(join, "this table function is not offered")
-    for lateral in laterals:
-        if lateral.args.get("outer") or not isinstance(lateral.this, exp.Explode) or joins:
-            source.refuse(lateral, "LATERAL VIEW is offered with EXPLODE, without OUTER and without joins")
-        found.append((lateral.this, lateral))
-    if not found:
-        return
-    origin = select.args.get("from_") or select.args.get("from")
-    if origin is None:
-        source.refuse(select, "UNNEST of a column needs a table before it")
-    for function, place in found:
-        _fold(select, origin, function, place, source)
-    select.set("joins", joins[len(found) if not laterals else 0 :] or None)
+    for lateral in select.args.get("laterals") or ():
+        if type(lateral.this) is not exp.Explode:
+            source.refuse(lateral, "LATERAL VIEW is offered with EXPLODE alone")
+        is_outer = bool(lateral.args.get("outer"))
+        join = exp.Join(this=_read_explode(lateral, source), kind=None if is_outer else "CROSS")
+        if is_outer:
+            join.set("side", "LEFT")
+            join.set("on", exp.Boolean(this=True))
+        select.append("joins", join)
     select.set("laterals", None)
+    for join in select.args.get("joins") or ():
+        if isinstance(join.this, exp.Lateral) and not isinstance(join.this.this, exp.Subquery):
+            if type(join.this.this) not in {exp.Explode, exp.Unnest}:
+                source.refuse(join, "this table function is not offered")
+            join.set("this", _read_explode(join.this, source))
+        is_numbered = isinstance(join.this, exp.Unnest) and bool(join.this.args.get("offset"))
+        if is_numbered and source.dialect == "bigquery":
+            source.refuse(join, "WITH OFFSET is not offered, since it counts from 0: use generate_series()")
+    while _fold_first(select):
+        pass
 
 
-def _is_correlated(function: exp.Expr) -> bool:
-    values = function.expressions if isinstance(function, exp.Unnest) else [function.this]
-    return any(value.find(exp.Column) is not None for value in values)
+def _read_explode(lateral: exp.Expr, source: DialectSource) -> exp.Unnest:
+    """Return the UNNEST that EXPLODE or LATERAL UNNEST is."""
+    function, alias = lateral.this, lateral.args.get("alias")
+    if isinstance(function, exp.Unnest):
+        return exp.Unnest(**{**function.args, "alias": alias})
+    if alias is not None and len(alias.args.get("columns") or ()) > 1:
+        source.refuse(lateral, "EXPLODE is offered with one list")
+    if alias is None or not alias.args.get("columns"):
+        name = exp.to_identifier("col", quoted=True)
+        alias = exp.TableAlias(this=alias.this if alias is not None else name, columns=[name])
+    return exp.Unnest(expressions=[function.this], alias=alias)
 
 
-def _fold(
-    select: exp.Select, origin: exp.Expr, function: exp.Expr, place: exp.Expr, source: DialectSource
-) -> None:
-    values = function.expressions if isinstance(function, exp.Unnest) else [function.this]
-    alias = place.args.get("alias")
+def _fold_first(select: exp.Select) -> bool:
+    """Make the list behind the first table a column of it; return False where it can't be one."""
+    joins: list[exp.Join] = list(select.args.get("joins") or ())
+    origin = select.args.get("from_")
+    unnest = joins[0].this if joins else None
+    if not isinstance(unnest, exp.Unnest) or origin is None or not origin.this.alias_or_name:
+        return False
+    alias, values = unnest.args.get("alias"), unnest.expressions
     columns = [] if alias is None else [one.name for one in alias.args.get("columns") or ()]
-    if len(values) != 1 or function.args.get("offset") or len(columns) > 1:
-        source.refuse(function, "UNNEST is offered with one list, and without ordinality")
     name = "" if alias is None or alias.this is None else alias.this.name
-    column = columns[0] if columns else name or "col"
-    table = origin.this.alias_or_name
-    if not table:
-        source.refuse(function, "the table before UNNEST needs an alias")
+    column = columns[0] if columns else name
+    read = {one.name for value in values for one in value.find_all(exp.Column)}
+    is_plain = not (joins[0].side or joins[0].args.get("on") or unnest.args.get("offset"))
+    is_one = len(values) == 1 and len(columns) < 2 and bool(column)
+    has_star = any(isinstance(one, exp.Star) or one.is_star for one in select.expressions)
+    if not is_plain or not is_one or not read or column in read or has_star:
+        return False
+    table = exp.to_identifier(origin.this.alias_or_name, quoted=True)
+    whole = exp.Column(this=exp.Star(), table=table.copy())
     inner = exp.Select(
-        expressions=[
-            exp.Column(this=exp.Star(), table=exp.to_identifier(table, quoted=True)),
-            exp.alias_(exp.Explode(this=values[0].copy()), column, quoted=True),
-        ]
+        expressions=[whole, exp.alias_(exp.Explode(this=values[0].copy()), column, quoted=True)]
     )
     inner.set("from_", exp.From(this=origin.this.copy()))
     for used in select.find_all(exp.Column):
         if name and used.table == name and used.this.name == column:
-            used.set("table", exp.to_identifier(table, quoted=True))
-    origin.set("this", inner.subquery(exp.to_identifier(table, quoted=True), copy=False))
+            used.set("table", table.copy())
+    origin.set("this", inner.subquery(table, copy=False))
+    select.set("joins", joins[1:] or None)
+    return True
 
 
 def keep_qualify(select: exp.Select) -> None:

@@ -143,10 +143,6 @@ MISREAD: Mapping[str, tuple[Callable[[_Words, int], bool], str]] = MappingProxyT
             lambda words, i: words[i - 1] == "*" and words[i - 2] in {"SELECT", ",", ".", "DISTINCT", "ALL"},
             "* ILIKE is not offered: name the columns",
         ),
-        "UNNEST": (
-            _is_unnested_column,
-            "UNNEST of columns beside a table is not offered: write (SELECT *, unnest(tags) AS tag FROM t)",
-        ),
         "PIVOT": (_is_pivot, _PIVOT),
         "UNPIVOT": (
             _is_pivot,
@@ -162,6 +158,15 @@ MISREAD: Mapping[str, tuple[Callable[[_Words, int], bool], str]] = MappingProxyT
         "UPDATE": _NESTED_WRITE,
     }
 )
+
+
+def has_unnested_columns(text: SqlText) -> bool:
+    """Return whether UNNEST may read columns of a relation beside it, or numbers its rows."""
+    words = (*text.words, "", "")
+    return "UNNEST" in words and any(
+        word == "ORDINALITY" or (word == "UNNEST" and _is_unnested_column(words, i))
+        for i, word in enumerate(text.words)
+    )
 
 
 def refuse_misread(text: SqlText) -> None:

@@ -18,6 +18,7 @@ from planner.sql.standard.instants.late_bins import bin_late_instants
 from planner.sql.standard.instants.late_comparisons import compare_late_dates
 from planner.sql.standard.instants.late_truncations import truncate_late_instants
 from planner.sql.standard.instants.late_years import compare_late_years
+from planner.sql.standard.instants.times_of_day import add_to_times
 from planner.sql.standard.spell_out import spell_out
 from planner.sql.tokens import apply_edits, tokenize
 
@@ -42,6 +43,9 @@ def mend_expression(expression: str, schema: pa.Schema) -> str:
     def find_instants() -> dict[str, pa.DataType]:
         return {field.name: field.type for field in schema if pa.types.is_timestamp(field.type)}
 
+    def find_times() -> dict[str, pa.DataType]:
+        return {field.name: field.type for field in schema if pa.types.is_time(field.type)}
+
     edits = [
         *rewrite_like_escapes(text),
         *separate_lists(text),
@@ -50,5 +54,6 @@ def mend_expression(expression: str, schema: pa.Schema) -> str:
         *truncate_late_instants(text, find_instants),
         *bin_late_instants(text, find_instants),
         *compare_late_years(text, find_instants),
+        *add_to_times(text, find_times),
     ]
     return apply_edits(text.sql, edits)

@@ -22,6 +22,7 @@ from planner.sql.standard.instants.formats import FORMATTED, translate_formats
 from planner.sql.standard.instants.fractions import name_units
 from planner.sql.standard.instants.late_instants import name_late_units
 from planner.sql.standard.instants.local_times import LOCAL, tell_local_times
+from planner.sql.standard.instants.time_units import name_time_units
 from planner.sql.standard.merged_columns import merge_columns
 from planner.sql.standard.orders.every_output import sort_by_every_output
 from planner.sql.standard.orders.frames import leave_out_exclusions
@@ -29,12 +30,14 @@ from planner.sql.standard.orders.named_windows import expand_windows
 from planner.sql.standard.orders.ties import keep_ties
 from planner.sql.standard.repeated_keys import leave_out_repeated_keys
 from planner.sql.standard.row_values import compare_fields, list_members
+from planner.sql.standard.spellings.hexadecimals import write_decimals
 from planner.sql.standard.spellings.joins import HALVES, name_columns, name_sides
+from planner.sql.standard.spellings.json_paths import ARROWS, JSON_CALLS, write_arrows, write_json_calls
 from planner.sql.standard.spellings.ranges import order_bounds
 from planner.sql.standard.spellings.refusals import REFUSED, refuse_functions
 from planner.sql.standard.spellings.synonyms import SYNONYMS, write_synonyms
 from planner.sql.standard.spellings.uuids import cast_to_uuids
-from planner.sql.tokens import QUOTED, Edit, SqlText, apply_edits, number_parameters, tokenize
+from planner.sql.tokens import QUOTED, STRING, Edit, SqlText, apply_edits, number_parameters, tokenize
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +55,15 @@ class Form:
 
 FORMS: Final = (
     Form(frozenset(REFUSED), refuse_functions),
+    Form(frozenset(ARROWS), write_arrows),
+    Form(JSON_CALLS, write_json_calls),
     Form(SYNONYMS, write_synonyms),
     Form(FORMATTED, translate_formats),
     Form(HALVES, name_sides),
     Form(frozenset({"FROM"}), name_columns),
     Form(LOCAL, tell_local_times),
+    Form(frozenset({STRING}), write_decimals),
+    Form(frozenset({"TIME"}), name_time_units),
     Form(frozenset({"UUID"}), cast_to_uuids),
     Form(frozenset({"SYMMETRIC", "ASYMMETRIC"}), order_bounds),
     Form(frozenset({"DISTINCT"}), count_distinct_rows),

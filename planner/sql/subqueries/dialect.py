@@ -64,7 +64,7 @@ _EXPRESSIONS: Final = frozenset(
     | {"Add", "Sub", "Mul", "Div", "Mod", "DPipe", "And", "Or", "Not", "EQ", "NEQ", "LT", "LTE", "GT", "GTE"}
     | {"Is", "NullSafeEQ", "NullSafeNEQ", "Like", "ILike", "In", "Between", "Any", "All", "Exists"}
     | {"Case", "If", "Cast", "TryCast", "DataType", "DataTypeParam", "Interval", "IntervalSpan", "Extract"}
-    | {"Substring", "StrPosition", "CurrentDate", "Array", "Bracket", "HexString"}
+    | {"Substring", "StrPosition", "CurrentDate", "Array", "Bracket", "HexString", "Explode", "Slice"}
     | {"Window", "WindowSpec", "Filter", "WithinGroup"}
 )
 _KNOWN: Final = _QUERIES | _EXPRESSIONS
@@ -75,6 +75,7 @@ _TYPES: Final = frozenset(
         "SMALLINT",
         "INT",
         "BIGINT",
+        "FLOAT",
         "DOUBLE",
         "DECIMAL",
         "VARCHAR",
@@ -193,6 +194,8 @@ def _settle(node: exp.Expr) -> None:
         node.set("side", None)
     elif isinstance(node, exp.HexString):
         node.replace(exp.Var(this=f"X'{node.this}'"))
+    elif isinstance(node, exp.Explode):
+        node.replace(exp.Anonymous(this="unnest", expressions=[node.this]))
     elif isinstance(node, exp.Array):
         node.replace(exp.Anonymous(this="make_array", expressions=node.expressions))
 

@@ -13,12 +13,13 @@ from planner.sql.dialects.names import KnownNames
 from planner.sql.subqueries.blocks import Block
 from planner.sql.subqueries.dialect import RewritingError, parse_query, write_query
 from planner.sql.subqueries.expressions import Expressions
-from planner.sql.subqueries.laterals import (
+from planner.sql.subqueries.relations.laterals import (
     has_laterals,
     has_mistaken_laterals,
     join_laterals,
     move_conditions,
 )
+from planner.sql.subqueries.relations.unnests import has_unnests, join_unnests
 from planner.sql.subqueries.scopes import Scopes, name_of_table
 from planner.sql.subqueries.sites import Site, find_sites, find_sites_in
 from planner.sql.subqueries.totals import divide_totals, list_groups, name_outputs
@@ -67,7 +68,11 @@ def read_statement(tree: exp.Query, resolver: NameResolver, schema: str) -> Read
 def has_mistaken_subqueries(statement: ReadStatement) -> bool:
     """Return whether DataFusion may answer a subquery wrongly."""
     for select in statement.tree.find_all(exp.Select):
-        if has_mistaken_laterals(select) or any(site.is_mistaken(select) for site in find_sites(select)):
+        if (
+            has_unnests(select)
+            or has_mistaken_laterals(select)
+            or any(site.is_mistaken(select) for site in find_sites(select))
+        ):
             return True
     return False
 
@@ -114,7 +119,7 @@ def name_results(tree: exp.Expr, fresh: Fresh) -> dict[str, str]:
     """
     while isinstance(tree, exp.SetOperation | exp.Subquery):
         tree = tree.this
-    if not isinstance(tree, exp.Select) or next(find_sites(tree), None) is None:
+    if not isinstance(tree, exp.Select) or not (has_unnests(tree) or next(find_sites(tree), None)):
         return {}
     return name_outputs(tree, fresh)
 
@@ -179,6 +184,8 @@ class _Rewriting:
                 move_conditions(select, self._scopes)
                 self.is_changed = True
                 break
+        if join_unnests(select, self._scopes):
+            self.is_changed = True
         if has_laterals(select):
             join_laterals(select, lambda: self._block(select))
             self.is_changed = True

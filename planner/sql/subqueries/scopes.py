@@ -22,10 +22,13 @@ from planner.sql.subqueries.trees import (
     OWNER,
     SCOPE,
     Fresh,
+    aliased,
     identifier,
     is_series,
     name_of,
+    name_unnested,
     queries_in,
+    read_unnest,
     without_subqueries,
 )
 
@@ -118,7 +121,7 @@ class Scopes:
             self._add(select.args["from_"].this, scope, around, commons)
         for join in select.args.get("joins") or ():
             self._add_join(join, scope, around, commons)
-        if around or is_inner:
+        if around or is_inner or any(read_unnest(join.this) for join in select.args.get("joins") or ()):
             self._expand_stars(select, scope)
         for item in select.expressions:
             self._bind(item, chain, commons)
@@ -176,24 +179,7 @@ class Scopes:
         if isinstance(item, exp.Subquery) and not isinstance(item.this, exp.Query):
             self._add(item.this, scope, around, commons)  # joins in brackets
             return
-        chain = (scope, *around)
-        if isinstance(item, exp.Table):
-            columns = self._columns_of_table(item, commons)
-            for argument in item.this.expressions if isinstance(item.this, exp.Anonymous) else ():
-                self._bind(argument, chain, commons)
-        elif isinstance(item, exp.Subquery):
-            columns = self._read(item.this, around, commons)
-        elif isinstance(item, exp.Lateral) and isinstance(item.this, exp.Subquery):
-            columns = self._read(item.this.this, chain, commons)
-        elif isinstance(item, exp.Lateral | exp.Unnest):
-            columns = (item.alias,)
-            self._bind(item, chain, commons)
-        elif isinstance(item, exp.Values):
-            columns = None
-            self._bind(item, chain, commons)
-        else:
-            msg = f"{type(item).__name__} is no relation that can be read"
-            raise RewritingError(msg)
+        columns = self._read_relation(item, (scope, *around), commons)
         alias = item.args.get("alias")
         listed = tuple(name.name for name in alias.columns) if isinstance(alias, exp.TableAlias) else ()
         name = item.alias_or_name if isinstance(item, exp.Table) else item.alias
@@ -207,6 +193,28 @@ class Scopes:
         scope.relations[name] = self.columns[scope.number, name] = listed or columns
         for join in item.args.get("joins") or ():
             self._add_join(join, scope, around, commons)
+
+    def _read_relation(self, item: exp.Expr, chain: tuple[_Scope, ...], commons: _Commons) -> Columns:
+        columns: Columns = None
+        if isinstance(item, exp.Table):
+            columns = self._columns_of_table(item, commons)
+            for argument in item.this.expressions if isinstance(item.this, exp.Anonymous) else ():
+                self._bind(argument, chain, commons)
+        elif isinstance(item, exp.Subquery):
+            columns = self._read(item.this, chain[1:], commons)
+        elif isinstance(item, exp.Lateral) and isinstance(item.this, exp.Subquery):
+            columns = self._read(item.this.this, chain, commons)
+        elif isinstance(item, exp.Lateral | exp.Unnest):
+            columns = name_unnested(item)
+            self._bind(item, chain, commons)
+            if not item.alias:
+                item.set("alias", exp.TableAlias(this=identifier(columns[0])))
+        elif isinstance(item, exp.Values):
+            self._bind(item, chain, commons)
+        else:
+            msg = f"{type(item).__name__} is no relation that can be read"
+            raise RewritingError(msg)
+        return columns
 
     def _columns_of_table(self, item: exp.Table, commons: _Commons) -> Columns:
         if is_series(item):
@@ -225,7 +233,7 @@ class Scopes:
             self._read(query, chain, commons)
         for column in [one for one in without_subqueries(node) if isinstance(one, exp.Column)]:
             if not isinstance(column.this, exp.Star) and column.meta.get(SCOPE) != OUTPUT:
-                _bind_column(column, chain)
+                _bind_column(_divide_field(column, chain), chain)
 
     def _outputs(self, select: exp.Select) -> Columns:
         names: list[str] = []
@@ -287,6 +295,20 @@ def _name_outputs(query: exp.Expr) -> Columns:
 
 def _find(scope: _Scope, name: str) -> list[str]:
     return [relation for relation, columns in scope.relations.items() if columns and name in columns]
+
+
+def _divide_field(column: exp.Column, chain: tuple[_Scope, ...]) -> exp.Column:
+    """Return the column whose field a dotted name is, and put the field in its place; or the name itself."""
+    if not column.table or any(column.table in scope.relations for scope in chain):
+        return column
+    if not any(_find(scope, column.table) for scope in chain):
+        return column
+    owner = identifier(column.db) if column.db else None
+    whole = exp.Column(this=identifier(column.table), table=owner)
+    field = exp.Anonymous(this="get_field", expressions=[whole, exp.Literal.string(column.name)])
+    is_output = isinstance(column.parent, exp.Select) and column.arg_key == "expressions"
+    column.replace(aliased(field, column.name) if is_output else field)
+    return whole
 
 
 def _bind_column(column: exp.Column, chain: tuple[_Scope, ...]) -> None:

@@ -155,6 +155,35 @@ def is_series(table: exp.Table) -> bool:
     return isinstance(table.this, exp.Anonymous) and table.this.name.lower() in _SERIES
 
 
+def read_unnest(item: exp.Expr) -> exp.Unnest | None:
+    """Return the UNNEST that a relation is; None for another one."""
+    unnest = item.this if isinstance(item, exp.Lateral) else item
+    return unnest if isinstance(unnest, exp.Unnest) else None
+
+
+def name_unnested(item: exp.Expr) -> tuple[str, ...]:
+    """Return the names of the columns of UNNEST: those that are listed, or the alias.
+
+    Raises:
+        RewritingError: there are several lists, and no names for each.
+    """
+    unnest = read_unnest(item)
+    assert unnest is not None  # noqa: S101 - it is one
+    alias, offset = item.args.get("alias"), unnest.args.get("offset")
+    listed = [one.name for one in alias.columns] if alias is not None else []
+    count = len(unnest.expressions)
+    if isinstance(offset, exp.Identifier):
+        listed = [*[*listed, item.alias][:count], offset.name]
+    elif not listed and count == 1:
+        listed = [item.alias or "unnest"]
+    if offset and len(listed) == count:
+        listed.append("ordinality")
+    if len(listed) != count + bool(offset):
+        msg = f"UNNEST of {count} lists needs a name for each column, as in AS u (a, b)"
+        raise RewritingError(msg)
+    return tuple(listed)
+
+
 def is_aggregate(node: exp.Expr) -> bool:
     """Return whether a node is a call of an aggregate that is no window."""
     if not (isinstance(node, exp.Anonymous) and node.name.lower() in AGGREGATES):

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from memwal.rules import Identity
 from memwal.storage.table_names import CATALOG
 from planner.system.catalogs.catalog_table import Rows, make_tables
 from planner.system.catalogs.columns import INFORMATION_COLUMNS
@@ -51,7 +52,7 @@ def _list_tables(relations: Relations) -> Iterator[_Row]:
 def _list_columns(relations: Relations) -> Iterator[_Row]:
     for one in _list_shown(relations):
         for number, field in enumerate(one.columns, start=1):
-            kind = one.types[field.name]
+            kind, identity = one.types[field.name], one.identities.get(field.name)
             yield {
                 **_place(one),
                 "column_name": field.name,
@@ -64,11 +65,21 @@ def _list_columns(relations: Relations) -> Iterator[_Row]:
                 "udt_name": kind.udt_name,
                 "dtd_identifier": str(number),
                 "is_self_referencing": "NO",
-                "is_identity": "NO",
+                "is_identity": _say(identity is not None),
+                **({} if identity is None else _describe_identity(identity)),
                 "identity_cycle": "NO",
                 "is_generated": "NEVER",
                 "is_updatable": _say(one.is_writable),
             }
+
+
+def _describe_identity(identity: Identity) -> _Row:
+    return {
+        "identity_generation": "ALWAYS" if identity.always else "BY DEFAULT",
+        "identity_start": str(identity.start),
+        "identity_increment": str(identity.increment),
+        "identity_minimum": str(identity.start),
+    }
 
 
 _BITS: Final[Mapping[str, int]] = MappingProxyType(

@@ -130,9 +130,13 @@ def _list_attributes(relations: Relations) -> Iterator[_Row]:
         number = relations.number(one)
         for place, field in enumerate(one.columns, start=1):
             has_default = field.name in one.defaults
-            yield _attribute(
-                one, number, place, field.name, not_null=not field.nullable, has_default=has_default
-            )
+            identity = one.identities.get(field.name)
+            yield {
+                **_attribute(
+                    one, number, place, field.name, not_null=not field.nullable, has_default=has_default
+                ),
+                "attidentity": "" if identity is None else "a" if identity.always else "d",
+            }
         for index in one.indexes:
             own = relations.numbers[one.schema, one.name, index.name]
             for place, column in enumerate(index.columns, start=1):

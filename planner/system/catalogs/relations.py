@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from memwal.base.comments import read_table_comment
 from memwal.errors import LanceGatewayError
-from memwal.rules import Constraint, ConstraintKind, list_defaults
+from memwal.rules import Constraint, ConstraintKind, Identity, list_defaults, list_identities
 from memwal.storage.table_names import MAIN_SCHEMA, TableName
 from planner.access.visible_catalog import SYSTEM_SCHEMA, SecuredTable, VisibleCatalog
 from planner.sql.tokens import quote
@@ -104,6 +104,11 @@ class Relation:
     def defaults(self) -> Mapping[str, str]:
         """Column -> default, in SQL."""
         return {column: default.expression for column, default in list_defaults(self.columns).items()}
+
+    @cached_property
+    def identities(self) -> Mapping[str, Identity]:
+        """Column -> how it numbers its rows, for columns that do."""
+        return list_identities(self.columns)
 
     def number(self, column: str) -> int:
         """Return the place of a column, counted from 1; 0 if the principal sees none of that name."""

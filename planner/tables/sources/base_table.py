@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from execnodes.search.source import IndexDescription
 from execnodes.storage.data_files import BasePath, Columns, Place, StoredFragment, list_bases
-from execnodes.storage.source import LINEAGE, LanceSource, StoredColumn
+from execnodes.storage.source import LINEAGE, ColumnMapping, LanceSource, StoredColumn
 from memwal.base.index_details import (
     MEM_WAL_INDEX,
     MemWalIndexDetails,
@@ -22,6 +22,7 @@ from memwal.base.index_details import (
     read_base_manifest,
 )
 from memwal.creating import list_key_columns, list_not_null_columns, table_exists
+from memwal.creating.columns import TABLE_ID
 from memwal.creating.key_index import FINDING_TYPES
 from memwal.errors import (
     LanceGatewayError,
@@ -32,7 +33,16 @@ from memwal.errors import (
     is_storage_failure,
     shorten_error,
 )
-from memwal.rules import ColumnDefault, Constraint, list_constraints, list_defaults
+from memwal.rules import (
+    ColumnDefault,
+    Constraint,
+    Identity,
+    InitialValue,
+    list_constraints,
+    list_defaults,
+    list_identities,
+    list_initial_values,
+)
 from memwal.storage.files import FileIdentity, Storage, base_manifest_paths
 from memwal.stored_fields import StoredField, read_dataset_fields
 from planner.tables.shared.names import LocalOrigin
@@ -208,6 +218,22 @@ class BaseTable:
         return list_defaults(self.dataset.schema)
 
     @cached_property
+    def table_id(self) -> bytes:
+        """What tells the table from one that is made anew under its name; b"" for tables of others."""
+        found: bytes = (self.dataset.schema.metadata or {}).get(TABLE_ID, b"")
+        return found
+
+    @cached_property
+    def identities(self) -> Mapping[str, Identity]:
+        """Column -> how it numbers its rows, for columns that do."""
+        return list_identities(self.dataset.schema)
+
+    @cached_property
+    def initial_values(self) -> Mapping[str, InitialValue]:
+        """Column -> its value in rows that were written before it was added, where that is not NULL."""
+        return list_initial_values(self.dataset.schema)
+
+    @cached_property
     def fragment_rows(self) -> dict[int, int]:
         """Fragment id -> physical rows."""
         return {fragment.fragment_id: fragment.physical_rows for fragment in self.fragments}
@@ -253,10 +279,15 @@ class BaseTable:
     @cached_property
     def source(self) -> LanceSource:
         """The base table as a source of rows."""
-        stored = {field.name: StoredColumn(field.name, field.type) for field in self.schema}
+        columns = {field.name: StoredColumn(field.name, field.type) for field in self.schema}
         label = f"{self.name} base v{self.version}"
         return LanceSource(
-            label, self.dataset, self.schema, stored, self.place, self.find_origin(self.storage)
+            label,
+            self.dataset,
+            self.schema,
+            ColumnMapping(columns),
+            self.place,
+            self.find_origin(self.storage),
         )
 
     def find_origin(self, directory: Storage) -> LocalOrigin | None:
@@ -315,14 +346,15 @@ class BaseTable:
         """Lance field id -> column."""
         return {field_id: self.schema.field(name) for field_id, name in self.field_names.items()}
 
-    def map_stored_columns(self, stored: Iterable[StoredField]) -> dict[str, StoredColumn]:
+    def map_stored_columns(self, stored: Iterable[StoredField]) -> ColumnMapping:
         """Map table columns to columns of another dataset or log entry, by field id."""
         by_id = {field.field_id: field for field in stored}
-        return {
+        columns = {
             name: StoredColumn(by_id[field_id].name, by_id[field_id].rename_children(self._names_by_id))
             for field_id, name in self.field_names.items()
             if field_id in by_id
         }
+        return ColumnMapping(columns, self.initial_values)
 
     @cached_property
     def _names_by_id(self) -> Mapping[int, str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from execnodes.storage.source import MemTableSource, StoredColumn, convert_entry
+from execnodes.storage.source import ColumnMapping, MemTableSource, convert_entry
 from memwal.regions.manifest import ReplayStart
 from memwal.regions.wal import WalEntry
 from memwal.stored_fields import TOMBSTONE, read_entry_fields
@@ -76,7 +76,7 @@ class TailRows:
         self._history: KeyHistory | None = None
         self._found_keys: dict[Hashable, _FoundKeys] = {}
         self._last_keys: tuple[tuple[int, int], pa.Array] | None = None
-        self._stored: tuple[pa.Schema, Mapping[str, StoredColumn]] | None = None
+        self._stored: tuple[pa.Schema, ColumnMapping] | None = None
         self._tail: Tail | None = None
 
     def has_same_columns(self, base: BaseTable) -> bool:

@@ -18,7 +18,7 @@ from typing import Final
 import pyarrow as pa
 
 from execnodes.node import ROW_ADDRESS
-from execnodes.storage.source import LanceSource, StoredColumn
+from execnodes.storage.source import ColumnMapping, LanceSource, StoredColumn
 from memwal.errors import UnsupportedError
 from memwal.storage.table_names import TableName
 from memwal.stored_fields import TOMBSTONE
@@ -218,5 +218,10 @@ class _ExtendedBase(BaseTable):
         }
         label = f"{self.name} base v{self.version}"
         return LanceSource(
-            label, self.dataset, self.schema, stored, self.place, self.find_origin(self.storage)
+            label,
+            self.dataset,
+            self.schema,
+            ColumnMapping(stored),
+            self.place,
+            self.find_origin(self.storage),
         )

@@ -17,6 +17,7 @@ from memwal.creating import table_exists
 from memwal.errors import NotFoundError, PreconditionError
 from memwal.regions.manifest import FlushedGeneration, RegionManifest
 from memwal.regions.wal import WalEntry
+from memwal.rules import Identity, IdentityNumbers
 from memwal.storage.files import VERSIONS, FileIdentity, Storage
 from memwal.storage.table_names import TableName
 from memwal.writing import OwnTail, TableWriter, WriteOptions
@@ -74,6 +75,7 @@ class Table:
         self._writer: TableWriter | None = None
         self._writer_place: Place | None = None
         self._writer_lock = threading.Lock()
+        self._identities: dict[tuple[bytes, int], IdentityNumbers] = {}
         self._written_at = -math.inf
         """When rows were written last, in seconds of the monotonic clock."""
         self._followers: tuple[Callable[[], None], ...] = ()
@@ -133,6 +135,16 @@ class Table:
                     self.name, self.storage, self._options, state.session, self.note_write
                 )
             return self._writer
+
+    def identity_numbers(self, base: BaseTable, column: str, identity: Identity) -> IdentityNumbers:
+        """Return the numbers that this process gives to rows of a column, as long as the table is there."""
+        field_id = next(at for at, name in base.field_names.items() if name == column)
+        key = (base.table_id, field_id)
+        with self._writer_lock:
+            known = self._identities.get(key)
+            if known is None:
+                known = self._identities[key] = IdentityNumbers(self.storage, field_id, identity)
+            return known
 
     def replace_with(self, other: Table) -> Table:
         """Return the table to read, where `other` reads the table in the same directory."""

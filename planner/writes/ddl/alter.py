@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from memwal.creating import build_stored_schema
 from memwal.errors import AlreadyExistsError, UnsupportedError
+from memwal.rules import IDENTITY
 from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
@@ -143,10 +144,10 @@ def read_add(reader: Reader) -> Change:
             "A column of the key must have values: add the column, fill it by UPDATE, and then ADD PRIMARY "
             "KEY (..); it ends"
         )
-    if not column.field.nullable:
+    if IDENTITY in (column.field.metadata or {}):
         raise reader.unsupported_error(
-            "Rows that exist have NULL in a new column, so it can't be NOT NULL: add it, UPDATE it, and then "
-            "ALTER COLUMN .. SET NOT NULL; it ends"
+            "A column that numbers its rows is made with its table: CREATE TABLE another one with it, INSERT "
+            "INTO that SELECT the rows, and rename; it ends"
         )
     if column.constraints:
         raise reader.unsupported_error("A constraint is added by ADD CONSTRAINT, after the column; it ends")

@@ -15,6 +15,7 @@ from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings
 from planner.sql.dialects.translate import NATIVE
+from planner.sql.standard.spellings.refusals import NO_SEQUENCES
 from planner.tables.state.catalog import View
 from planner.writes.ddl.create_table import prepare_create_table
 from planner.writes.ddl.indexes import prepare_create_index
@@ -45,7 +46,7 @@ _REFUSED = {
     "MATERIALIZED": "Materialized views are not offered: CREATE TABLE .. AS SELECT keeps a result",
     "DATABASE": "There is one catalog: 'lance'",
     "FUNCTION": "Functions can't be made",
-    "SEQUENCE": "Sequences are not offered",
+    "SEQUENCE": NO_SEQUENCES,
     "UNIQUE": "Unique indexes are not offered; a PRIMARY KEY keeps the newest row of each key",
 }
 

@@ -19,8 +19,9 @@ from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings
 from planner.sql.references import QUERY_STARTS
 from planner.sql.tokens import quote
+from planner.system.definitions import format_region_spec
 from planner.tables.state.table import Table
-from planner.writes.ddl.options import STABLE_ROW_IDS, format_region_spec, read_table_options
+from planner.writes.ddl.options import STABLE_ROW_IDS, read_table_options
 from planner.writes.ddl.rules.columns import COMMENT, ColumnDefinition, read_column
 from planner.writes.ddl.rules.constraints import build_constraints, is_constraint, read_constraint
 from planner.writes.ddl.statement import PreparedDefinition, Reader, check_may_create

@@ -7,38 +7,13 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TypeVar
 
-from memwal.base.index_details import RegionField, RegionSpec
 from memwal.creating import MemWalOptions
 from memwal.creating.region_by import UNSHARDED
 from memwal.errors import InvalidInputError
 from memwal.quantities import parse_count, parse_truth
-from planner.sql.tokens import fold, quote
+from planner.sql.tokens import fold
 
 T = TypeVar("T")
-
-
-def format_region_spec(spec: RegionSpec, names: Mapping[int, str]) -> str:
-    """Format a region spec as the value of the option region_by.
-
-    Args:
-        spec: region spec of a table.
-        names: Lance field id -> column.
-    """
-    return ", ".join(_format_field(field, names) for field in spec.fields) or "unsharded"
-
-
-def _format_field(field: RegionField, names: Mapping[int, str]) -> str:
-    columns = [_format_name(names.get(source, f"field {source}")) for source in field.source_ids]
-    if field.expression is not None:
-        text = "'" + field.expression.replace("'", "''") + "'"
-        return f"expression({', '.join([text, *columns])})"
-    if not columns:
-        return str(field.transform)
-    return f"{field.transform}({', '.join([*columns, *field.parameters.values()])})"
-
-
-def _format_name(name: str) -> str:
-    return name if name.isidentifier() and name == fold(name) else quote(name)
 
 
 WRITER_DEFAULTS = (

@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import partial
 from types import MappingProxyType
 from typing import Final
 
 import pyarrow as pa
 
-from memwal.rules import IS_UUID, MAX_LENGTH
+from memwal.rules import IDENTITY, IS_UUID, MAX_LENGTH, Identity
 from planner.writes.ddl.statement import Reader
 
 _UNITS: Final = ("s", "ms", "us", "ns")
@@ -43,6 +44,11 @@ _PLAIN: Final[Mapping[str, pa.DataType]] = MappingProxyType(
     | dict.fromkeys(("LARGE_BINARY", "LARGEBINARY"), pa.large_binary())
     | dict.fromkeys(("DATE", "DATE32"), pa.date32())
 )
+_SERIAL: Final[Mapping[str, pa.DataType]] = MappingProxyType(
+    dict.fromkeys(("SMALLSERIAL", "SERIAL2"), pa.int16())
+    | dict.fromkeys(("SERIAL", "SERIAL4"), pa.int32())
+    | dict.fromkeys(("BIGSERIAL", "SERIAL8"), pa.int64())
+)
 _UNSIGNED: Final = MappingProxyType(
     {pa.int8(): pa.uint8(), pa.int16(): pa.uint16(), pa.int32(): pa.uint32(), pa.int64(): pa.uint64()}
 )
@@ -53,15 +59,12 @@ _WITH_LENGTH: Final = frozenset({"VARCHAR", "CHAR", "CHARACTER", "NVARCHAR", "NC
     "BYTES",
 }
 _LONGEST: Final = 2**31 - 1
-_NO_COUNTERS: Final = "no counter is shared by all gateways"
 _REFUSED: Final[Mapping[str, str]] = MappingProxyType(
     {
         "JSON": "Lance tables keep no JSON that MemWAL takes: use TEXT",
         "JSONB": "Lance tables keep no JSON that MemWAL takes: use TEXT",
         "MAP": "maps can't be stored: use a LIST of STRUCT<key .., value ..>",
         "INTERVAL": "intervals can't be stored: use a number, or DURATION",
-        "SERIAL": f"{_NO_COUNTERS}: use UUID DEFAULT uuid(), or INT, and give the values",
-        "BIGSERIAL": f"{_NO_COUNTERS}: use UUID DEFAULT uuid(), or BIGINT, and give the values",
         "ENUM": "there are no enumerations: use TEXT",
         "VARIANT": "values of changing types can't be stored: use TEXT or a STRUCT",
         "GEOMETRY": "there are no geometries: use BYTEA (WKB) or TEXT (WKT)",
@@ -163,6 +166,10 @@ def _read_length(reader: Reader) -> Mapping[bytes, bytes]:
         rules[MAX_LENGTH] = str(length).encode()
     reader.expect(")")
     return rules
+
+
+def _count_up(kind: pa.DataType, _: Reader) -> ColumnType:
+    return ColumnType(kind, {IDENTITY: Identity(always=False).encode()})
 
 
 def _read_decimal(reader: Reader) -> pa.DataType:
@@ -284,6 +291,7 @@ def _make_vector_type(reader: Reader, kind: pa.DataType, size: int) -> pa.DataTy
 
 _SPECIAL: Final[Mapping[str, Callable[[Reader], pa.DataType | ColumnType]]] = MappingProxyType(
     {
+        **{name: partial(_count_up, kind) for name, kind in _SERIAL.items()},
         "DECIMAL": _read_decimal,
         "NUMERIC": _read_decimal,
         "DEC": _read_decimal,

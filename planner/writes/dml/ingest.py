@@ -242,5 +242,6 @@ def prepare_ingest(
             msg = f"the stream has column {name!r} twice"
             raise InvalidInputError(msg)
         check_assignable(schema.field(name).type, target.schema.field(name))
+    target.check_numbers(columns, "leave it out of the stream")
     check_required_columns(target, columns, "the stream")
     return PreparedIngest(target, columns, settings)

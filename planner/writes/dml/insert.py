@@ -19,7 +19,7 @@ from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings
-from planner.sql.statement_reader import NO_PART, Part
+from planner.sql.statement_reader import NO_PART, Part, StatementReader
 from planner.writes.base_writes import BaseWrite
 from planner.writes.dml.ingest import split_into_parts, write_parts
 from planner.writes.dml.on_conflict import Conflict, ConflictText, OnConflict, prepare_conflict, read_conflict
@@ -69,6 +69,7 @@ class InsertText:
         query: the query whose rows are inserted.
         conflict: ON CONFLICT.
         returning: expressions of RETURNING.
+        overrides: whether columns that always number their rows take values.
     """
 
     target: tuple[str, ...]
@@ -80,6 +81,7 @@ class InsertText:
     query: Part
     conflict: ConflictText
     returning: Part
+    overrides: bool = False
 
 
 def read_insert(statement: WriteText) -> InsertText:
@@ -113,6 +115,7 @@ def read_insert(statement: WriteText) -> InsertText:
     columns = None
     if reader.word == "(" and reader.words[reader.at + 1] not in _QUERY:
         columns = reader.read_name_list("The name of a column")
+    overrides = _read_overriding(reader)
     by_name = reader.take("BY", "NAME")
     if not by_name:
         reader.take("BY", "POSITION")
@@ -132,7 +135,18 @@ def read_insert(statement: WriteText) -> InsertText:
         clause = ConflictText(OnConflict.NOTHING)
     returned = read_returning(reader)
     reader.expect_end()
-    return InsertText(target, alias, columns, by_name, rows, common_tables, query, clause, returned)
+    return InsertText(
+        target, alias, columns, by_name, rows, common_tables, query, clause, returned, overrides=overrides
+    )
+
+
+def _read_overriding(reader: StatementReader) -> bool:
+    """Read OVERRIDING SYSTEM VALUE; return whether it is there."""
+    if reader.is_at("OVERRIDING", "USER"):
+        raise reader.unsupported_error(
+            "OVERRIDING USER VALUE is not offered: leave the column out; it stands"
+        )
+    return reader.take("OVERRIDING", "SYSTEM", "VALUE")
 
 
 @dataclass(frozen=True, eq=False)
@@ -283,6 +297,11 @@ def prepare_insert(
     else:
         source = session.prepare(_build_query(statement, text))
         columns = _match_query_columns(statement, text, target, source.schema)
+    if not text.overrides:
+        given = columns
+        if isinstance(source, ValuesRows):
+            given = tuple([one.field.name for one in source.columns if len(one.defaulted) < source.count])
+        target.check_numbers(given, "leave it out, write DEFAULT, or OVERRIDING SYSTEM VALUE before VALUES")
     check_required_columns(target, columns, "the INSERT")
     answered = prepare_returning(statement, text.returning, target, text.alias, settings)
     resolved = prepare_conflict(session, statement, text.conflict, target, text.alias)

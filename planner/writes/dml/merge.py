@@ -211,7 +211,11 @@ def prepare_merge(
         for at, one in enumerate(text.clauses)
     ]
     splice = Splice(statement).copy(text.common_tables)
-    splice_join(splice, target, name, text.source, text.source_name, text.condition, clauses)
+    condition: Part | str = text.condition
+    if _is_never(statement, text.condition):
+        # DataFusion takes conditions without columns for those of the rows above a join.
+        condition = f"{quote(name)}.{quote(target.identity[0])} IS NULL"
+    splice_join(splice, target, name, text.source, text.source_name, condition, clauses)
     planned = PlannedRows(target, strong.prepare(splice.build()))
     for clause in clauses:
         clause.columns.check_types(planned.read.schema, clause.prefix)
@@ -222,6 +226,17 @@ def prepare_merge(
     )
     compute = build_merge(target, clauses, text.source_name)
     return PreparedChange(sql, target, answered, schema, settings, "MERGE", planned, compute)
+
+
+def _is_never(statement: WriteText, condition: Part) -> bool:
+    """Return whether the condition of the join is FALSE, or two numbers that differ (1 = 0)."""
+    tokens = statement.text.tokens
+    written = [tokens[at].text.upper() for at in condition]
+    while written[:1] == ["("] and written[-1:] == [")"]:
+        written = written[1:-1]
+    if len(written) == len("n=n") and written[1] == "=":
+        return written[0].isdigit() and written[2].isdigit() and int(written[0]) != int(written[2])
+    return written == ["FALSE"]
 
 
 def _has_all_columns(clause: ClauseText) -> bool:
@@ -245,6 +260,7 @@ def _prepare_columns(
                 f"has no {missing[0]!r}: name the columns instead"
             )
             raise InvalidInputError(msg)
+        target.check_numbers(target.schema.names, "name the columns instead of *")
         return SetColumns(target, source_columns=tuple(target.schema.names))
     if clause.action is Action.UPDATE:
         assignments = read_assignments(statement, clause.assignments, frozenset({name}))

@@ -11,7 +11,7 @@ import pytest
 
 from execnodes.search.source import SearchSource
 from execnodes.search.take_rows import MAX_BYTES, take_cached_columns, take_columns
-from execnodes.storage.source import LanceSource, StoredColumn
+from execnodes.storage.source import ColumnMapping, LanceSource, StoredColumn
 from planner.tables.sources.caches import ByteCache
 
 SCHEMA = pa.schema(
@@ -48,7 +48,7 @@ def source(root: Path, *, region: str | None = "region") -> SearchSource:
         for field in SCHEMA
         if field.name != "later"
     }
-    rows = LanceSource("generation", lance.dataset(path), SCHEMA, stored)
+    rows = LanceSource("generation", lance.dataset(path), SCHEMA, ColumnMapping(stored))
     return SearchSource(0, rows, ("generation", region), region_id=region)
 
 

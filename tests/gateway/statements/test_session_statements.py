@@ -236,6 +236,7 @@ def test_a_prepared_set_is_an_update_and_sets_when_it_is_executed(
         ("SHOW DATABASES LIKE 'm%'", []),
         ("SHOW SCHEMAS LIKE 'ma%'", [("main",)]),
         ("SHOW SCHEMAS FROM other", []),
+        ("SHOW INDEXES FROM orders", []),
         ("SHOW VIEWS", [("lance", "main", "big_orders", "VIEW")]),
         (
             "SHOW TABLES FROM main",

@@ -1,6 +1,7 @@
 """Tables whose columns changed since generations were flushed: the base table gets what readers see."""
 
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 
 import lance
@@ -108,6 +109,19 @@ def test_generations_from_before_and_after_a_change_are_merged_together(kept: Me
     kept.flush()
     merge(kept.lake_table)
     kept.check()
+
+
+def test_rows_that_are_older_than_a_column_get_its_initial_value(root: Path, kept: MergedTable):
+    gateway = EngineGateway(root)
+    gateway.write(
+        "ALTER TABLE t ADD COLUMN d DECIMAL(9, 2) NOT NULL DEFAULT 1.5, ADD COLUMN l INT[] DEFAULT [3]"
+    )
+    before = gateway.read("SELECT id, d, l FROM t ORDER BY id")
+    assert set(before["d"].to_pylist()) == {Decimal("1.50")}
+    merge(kept.lake_table)
+    assert kept.base().to_table(["id", "d", "l"]).sort_by("id").to_pylist() == before.to_pylist()
+    assert before["l"].to_pylist() == [[3]] * 5
+    gateway.close()
 
 
 def test_values_that_don_t_fit_the_column_are_told_of(kept: MergedTable):

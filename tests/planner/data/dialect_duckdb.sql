@@ -45,6 +45,15 @@ select id, x from t cross join unnest(arr) as u(x)
 --
 SELECT "id", "x" FROM (SELECT "t".*, UNNEST("arr") AS "x" FROM "t") AS "t"
 
+## unnest behind another join
+select t.id, u.x from t join t as o on t.id = o.id cross join unnest(t.arr) as u(x)
+--
+SELECT "t"."id", "u"."x" FROM "t" JOIN "t" AS "o" ON "t"."id" = "o"."id" CROSS JOIN UNNEST("t"."arr") AS "u"("x")
+--
+(1, 1)
+(1, 2)
+(2, 3)
+
 ## unnest among columns
 select id, unnest(arr) as x from t
 --

@@ -111,6 +111,15 @@ SELECT "id", "y" FROM (SELECT "t".*, UNNEST("arr") AS "y" FROM "t") AS "t"
 (1, 2)
 (2, 3)
 
+## an outer LATERAL VIEW
+select id, y from t lateral view outer explode(arr) x as y where id < 3
+--
+SELECT "id", "y" FROM "t" LEFT JOIN UNNEST("arr") AS "x"("y") ON TRUE WHERE "id" < 3
+--
+(1, 1)
+(1, 2)
+(2, 3)
+
 ## LATERAL VIEW with qualified names
 select t.id, x.y * 10 as z from t lateral view explode(t.arr) x as y where x.y > 1
 --

@@ -66,6 +66,15 @@ SELECT "arr"[1] AS "f", "arr"[2] AS "e", cardinality("arr") AS "n", array_has("a
 --
 (1, 2, 2, True, '1-2', [10])
 
+## CROSS JOIN UNNEST WITH ORDINALITY
+select id, x, n from t cross join unnest(arr) with ordinality as u(x, n)
+--
+SELECT "id", "x", "n" FROM "t" CROSS JOIN UNNEST("arr") WITH ORDINALITY AS "u"("x", "n")
+--
+(1, 1, 1)
+(1, 2, 2)
+(2, 3, 1)
+
 ## CROSS JOIN UNNEST
 select id, x from t cross join unnest(arr) as u(x)
 --

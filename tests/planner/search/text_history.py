@@ -14,7 +14,7 @@ import pyarrow as pa
 from execnodes.node import ROW_ADDRESS, MetricsSet, TaskContext
 from execnodes.rows.row_mask import OFFSET_MASK, RowMask, build_fragment_mask
 from execnodes.search.source import SCORE, SOURCE, IndexDescription, SearchSource
-from execnodes.storage.source import LanceSource, MemTableSource, StoredColumn
+from execnodes.storage.source import ColumnMapping, LanceSource, MemTableSource, StoredColumn
 from execnodes.text.query.clauses import analyze
 from execnodes.text.query.query import TextQuery, convert_to_lance_query
 from memwal.stored_fields import TOMBSTONE
@@ -89,7 +89,7 @@ class TextHistory:
         dataset = self._dataset(self.path / f"layer{number}", table, layer)
         stored = {name: StoredColumn(name, pa.string()) for name in self.columns}
         stored[_ID] = StoredColumn(_ID, pa.int64())
-        source = LanceSource(f"layer {number}", dataset, schema(self.columns), stored)
+        source = LanceSource(f"layer {number}", dataset, schema(self.columns), ColumnMapping(stored))
         index = description(dataset) if layer.kind == "indexed" else None
         self._written.append((source, index))
         return self

@@ -12,6 +12,7 @@ from execnodes import LanceSource, MemTableSource, RowMask, StoredColumn, TaskCo
 from execnodes.node import ROW_ADDRESS
 from execnodes.rows.row_mask import OFFSET_BITS, OFFSET_MASK, build_fragment_mask
 from execnodes.search.source import DISTANCE, IndexDescription, SearchSource, VectorRequest
+from execnodes.storage.source import ColumnMapping
 from planner.search.plan_search import plan_vector
 from planner.tables.sources.caches import ByteCache
 
@@ -83,7 +84,7 @@ def source_of(
     (index,) = dataset.describe_indices() or [None]
     return SearchSource(
         number,
-        LanceSource(f"source {number}", dataset, schema, columns),
+        LanceSource(f"source {number}", dataset, schema, ColumnMapping(columns)),
         (dataset.uri, dataset.version, number),
         RowMask(masks),
         tuple(sorted(rows if fragments is None else fragments)),

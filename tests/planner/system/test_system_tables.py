@@ -20,6 +20,7 @@ NAMES = [
     "branches",
     "columns",
     "constraints",
+    "definitions",
     "generations",
     "indexes",
     "jobs",

@@ -13,6 +13,27 @@ _CLAUSES: Final = frozenset(
 )
 
 
+_BEFORE_OPERANDS: Final = _CLAUSES | frozenset(
+    {
+        "SELECT",
+        "DISTINCT",
+        "ALL",
+        "AND",
+        "OR",
+        "NOT",
+        "WHEN",
+        "THEN",
+        "ELSE",
+        "CASE",
+        "LIKE",
+        "ILIKE",
+        "BETWEEN",
+    }
+    | {"IS", "ANY", "SOME", "QUALIFY", "RETURNING", "USING", "AS", "FILTER", "OFFSET", "END"}
+)
+"""Words before a bracket that belong to no call."""
+
+
 def is_result(text: SqlText, first: int, last: int) -> bool:
     """Return whether tokens are a whole result of a SELECT, without a name."""
     words = text.words
@@ -36,7 +57,8 @@ def find_cast_operand(text: SqlText, i: int) -> int:
     j = i - 1
     while j > 0 and words[j] in {")", "]"}:
         j = _find_opening(text, j)
-        if j > 0 and (words[j] == "[" or text.is_name(j - 1)):
+        is_call = text.is_name(j - 1) and words[j - 1] not in _BEFORE_OPERANDS
+        if j > 0 and (words[j] == "[" or is_call):
             j -= 1
         else:
             break

@@ -183,8 +183,11 @@ class SetDefault:
     expression: str
 
     def check(self, table: Table) -> bool:
-        """Refuse an expression whose value doesn't fit the column."""
+        """Refuse an expression whose value doesn't fit the column, and columns that number their rows."""
         check_column(table.base(), self.name)
+        if self.name in table.base().identities:
+            msg = f"column {self.name!r} of table {table.name!r} numbers its rows: it has no other default"
+            raise PreconditionError(msg)
         self._changed(table.base())
         return True
 

@@ -9,7 +9,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from memwal.rules import Constraint
+from memwal.errors import LanceGatewayError
+from memwal.rules import IDENTITY, Constraint, Identity
 from planner.writes.ddl.rules.constraints import read_constraint
 from planner.writes.ddl.rules.defaults import read_default, set_default
 from planner.writes.ddl.statement import Reader
@@ -17,16 +18,11 @@ from planner.writes.ddl.types import read_column_type
 
 COMMENT: Final = b"comment"
 """Metadata key of the comment on a column or schema."""
-_NO_COUNTERS: Final = (
-    "Numbers that count up are not given, since no counter is shared by all gateways: use UUID DEFAULT "
-    "uuid(), or give the values"
-)
+_COUNTED: Final = (pa.int16(), pa.int32(), pa.int64())
+_COMPUTED: Final = "Computed columns are not offered: make a view that computes them"
 _REFUSED_CLAUSES: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "AS": "Computed columns are not offered: make a view that computes them",
-        "AUTOINCREMENT": _NO_COUNTERS,
-        "AUTO_INCREMENT": _NO_COUNTERS,
-        "IDENTITY": _NO_COUNTERS,
+        "AS": _COMPUTED,
         "COLLATE": "Collations are not offered: text compares by its bytes",
     }
 )
@@ -69,21 +65,66 @@ def read_column(reader: Reader) -> ColumnDefinition:
             default = read_default(reader)
         elif reader.word in ("CHECK", "UNIQUE", "REFERENCES"):
             constraints.append(read_constraint(reader, constraint_name, name))
-        elif reader.is_at("GENERATED") or reader.word in _REFUSED_CLAUSES:
-            raise reader.unsupported_error(f"{_explain_refusal(reader)}; it stands")
+        elif (identity := _read_identity(reader)) is not None:
+            metadata[IDENTITY] = identity.encode()
         elif not reader.take("NULL"):
-            raise reader.error(
-                "Expected NOT NULL, PRIMARY KEY, DEFAULT, CHECK, COMMENT, ',' or ')', not "
-                f"{reader.shown}: it stands"
-            )
+            raise _build_clause_error(reader)
+    if IDENTITY in metadata:
+        _check_counted(reader, name, column_type.kind, default)
+        nullable = False
     field = pa.field(name, column_type.kind, nullable, metadata or None)
     if default is not None:
         field = set_default(field, default)
     return ColumnDefinition(field, is_key, tuple(constraints))
 
 
-def _explain_refusal(reader: Reader) -> str:
-    if reader.word != "GENERATED":
-        return _REFUSED_CLAUSES[reader.word]
-    behind = reader.words[reader.at : reader.at + 6]
-    return _NO_COUNTERS if "IDENTITY" in behind else _REFUSED_CLAUSES["AS"]
+def _build_clause_error(reader: Reader) -> LanceGatewayError:
+    if reader.is_at("GENERATED") or reader.word in _REFUSED_CLAUSES:
+        return reader.unsupported_error(f"{_REFUSED_CLAUSES.get(reader.word, _COMPUTED)}; it stands")
+    return reader.error(
+        f"Expected NOT NULL, PRIMARY KEY, DEFAULT, CHECK, COMMENT, ',' or ')', not {reader.shown}: it stands"
+    )
+
+
+def _check_counted(reader: Reader, name: str, kind: pa.DataType, default: str | None) -> None:
+    if kind not in _COUNTED:
+        raise reader.error(f"Column {name!r} numbers its rows, so it is SMALLINT, INT or BIGINT; it ends")
+    if default is not None:
+        raise reader.error(f"Column {name!r} numbers its rows, and has a DEFAULT: leave one out; it ends")
+
+
+def _read_identity(reader: Reader) -> Identity | None:
+    """Read ``GENERATED .. AS IDENTITY``, ``IDENTITY (1, 1)`` or AUTO_INCREMENT, if it is next."""
+    if reader.take("GENERATED", "ALWAYS", "AS", "IDENTITY"):
+        return _read_numbering(reader, always=True)
+    if reader.take("GENERATED", "BY", "DEFAULT", "AS", "IDENTITY") or reader.take("IDENTITY"):
+        return _read_numbering(reader, always=False)
+    if reader.take("AUTO_INCREMENT") or reader.take("AUTOINCREMENT"):
+        return Identity(always=False)
+    return None
+
+
+def _read_numbering(reader: Reader, *, always: bool) -> Identity:
+    """Read ``(START WITH 1 INCREMENT BY 1)`` or ``(1, 1)``."""
+    start, increment = 1, 1
+    if not reader.take("("):
+        return Identity(always)
+    if reader.word == "0":
+        start = reader.number("the first number")
+        increment = reader.number("an increment") if reader.take(",") else increment
+    while not reader.take(")"):
+        if reader.take("START"):
+            reader.take("WITH")
+            start = reader.number("the first number")
+        elif reader.take("INCREMENT"):
+            reader.take("BY")
+            increment = reader.number("an increment")
+        elif reader.take("CACHE"):
+            reader.number("a number of numbers")  # Each process takes as many as it needs.
+        elif not reader.take("NO", "CYCLE"):
+            raise reader.unsupported_error(
+                "START WITH, INCREMENT BY, CACHE and NO CYCLE are offered; it stands"
+            )
+    if not increment:
+        raise reader.error("An increment is 1 or more, not 0; it ends")
+    return Identity(always, start, increment)

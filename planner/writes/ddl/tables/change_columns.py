@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,9 +11,19 @@ import lance
 import pyarrow as pa
 
 from memwal.creating import list_region_columns
+from memwal.creating.columns import list_not_null_columns
 from memwal.creating.fields import change_fields, find_last_field_id, record_last_field_id
 from memwal.errors import AlreadyExistsError, InvalidInputError, PreconditionError
-from memwal.rules import DEFAULT, find_constraint_on, list_constraints
+from memwal.rules import (
+    INITIAL_VALUE,
+    ColumnDefault,
+    InitialValue,
+    find_constraint_on,
+    list_constraints,
+    list_defaults,
+)
+from memwal.rules.defaults import Change
+from memwal.rules.filled_columns import write_filled_columns
 from memwal.stored_fields import read_dataset_fields, read_entry_fields
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.state.table import Table
@@ -21,10 +32,33 @@ from planner.writes.ddl.statement import FindRows, check_column, commit_change
 
 @dataclass(frozen=True)
 class AddColumn:
-    """ADD COLUMN; the column is NULL in existing rows, and no data file changes."""
+    """ADD COLUMN; existing rows have the column's default, or NULL, and no data file changes.
+
+    Raises:
+        InvalidInputError: the column is NOT NULL, and has no default that rows could have.
+    """
 
     field: pa.Field
     if_not_exists: bool
+
+    def __post_init__(self) -> None:
+        name = self.field.name
+        if not list_not_null_columns(pa.schema([self.field])):
+            return
+        if self._default is None:
+            msg = (
+                f"column {name!r} can't be added as NOT NULL, since rows that exist would have NULL there: "
+                f"give it a DEFAULT, or ADD COLUMN {name} without NOT NULL, fill it by UPDATE, and then "
+                f"ALTER COLUMN {name} SET NOT NULL"
+            )
+            raise InvalidInputError(msg)
+        if self._changes_by_row:
+            msg = (
+                f"column {name!r} can't be added as NOT NULL with a DEFAULT that is another for each row: "
+                f"ADD COLUMN {name} without NOT NULL, set {name} = DEFAULT by UPDATE, and then ALTER COLUMN "
+                f"{name} SET NOT NULL"
+            )
+            raise InvalidInputError(msg)
 
     def check(self, table: Table, names: Collection[str]) -> bool:
         """Refuse a name that is among others; return False where it may be."""
@@ -36,17 +70,37 @@ class AddColumn:
         raise AlreadyExistsError(msg)
 
     def check_rows(self, table: Table, find_rows: FindRows) -> None:
-        """Refuse a default where there are rows, which would have NULL all the same."""
-        if DEFAULT not in (self.field.metadata or {}):
+        """Refuse a default that is another for each row where there are rows."""
+        if not self._changes_by_row:
             return
         if find_rows(f"SELECT 1 FROM {table.name.sql} LIMIT 1").num_rows:  # noqa: S608 - quoted
             name = self.field.name
+            assert self._default is not None  # noqa: S101 - it changes
             msg = (
-                f"column {name!r} can't be added with a DEFAULT, since table {table.name!r} has rows, which "
-                f"would have NULL there: ADD COLUMN {name} without it, then ALTER COLUMN {name} SET DEFAULT "
-                f".., and set {name} = DEFAULT by UPDATE, range by range if there are many rows"
+                f"column {name!r} can't be added with DEFAULT {self._default.expression}, which is another "
+                f"for each row, since table {table.name!r} has rows: ADD COLUMN {name} without it, then "
+                f"ALTER COLUMN {name} SET DEFAULT .., and set {name} = DEFAULT by UPDATE, range by range if "
+                "there are many rows"
             )
             raise PreconditionError(msg)
+
+    def find_initial_value(self) -> InitialValue | None:
+        """Return what existing rows have in the column, as its default is now; None for NULL.
+
+        Raises:
+            InvalidInputError: the default can't be evaluated.
+        """
+        if self._default is None or self._changes_by_row:
+            return None
+        return InitialValue.of(self._default.evaluate(1))
+
+    @property
+    def _default(self) -> ColumnDefault | None:
+        return list_defaults(pa.schema([self.field])).get(self.field.name)
+
+    @property
+    def _changes_by_row(self) -> bool:
+        return self._default is not None and self._default.change is Change.BY_ROW
 
 
 @dataclass(frozen=True)
@@ -109,12 +163,18 @@ class ChangeColumns:
         return bool(dropped or added)
 
     def check_rows(self, table: Table, find_rows: FindRows) -> None:
-        """Refuse defaults of new columns where there are rows."""
+        """Refuse defaults that change row by row where there are rows."""
         for one in self._added:
             one.check_rows(table, find_rows)
 
     def apply(self, table: Table) -> None:
-        """Commit the schema; no data file changes, and indexes of dropped columns are dropped."""
+        """Commit the schema, with a file of the default for each fragment.
+
+        Indexes of dropped columns are dropped. Generations and log entries stay as they are: the metadata of
+        a column tells what their rows have there.
+        """
+        found = ((one.field.name, one.find_initial_value()) for one in self._added)
+        values = {name: value for name, value in found if value is not None}
 
         def remember(dataset: Any) -> None:  # noqa: ANN401 - lance types
             record_last_field_id(dataset, find_last_field_id(dataset, _list_stored_field_ids(table)))
@@ -125,13 +185,13 @@ class ChangeColumns:
             dropped = [one.name for one in self._dropped if one.name in names]
             for name in dropped:
                 check_no_constraint(table.name, dataset, name, "dropped")
-            added = [one.field for one in self._added if one.check(table, names)]
+            added = [_declare(one.field, values) for one in self._added if one.check(table, names)]
             last_id = find_last_field_id(dataset, _list_stored_field_ids(table))
             schema = change_fields(dataset, dropped, added, last_id)
             if not added:
                 _commit(dataset, lance.LanceOperation.Project(schema, preserves_nullability=True))
                 return
-            fragments = [fragment.metadata for fragment in dataset.get_fragments()]
+            fragments = write_filled_columns(dataset, added, values, schema, table.storage.options)
             _commit(dataset, lance.LanceOperation.Merge(fragments, schema, preserves_nullability=True))
 
         what = ", ".join(
@@ -140,7 +200,9 @@ class ChangeColumns:
         )
         if self._dropped:
             commit_change(table, "record field ids", remember)
-        commit_change(table, what, change)
+        streams = bool(values) and table.base().details is not None
+        with table.writer().apart_from_new_columns() if streams else nullcontext():
+            commit_change(table, what, change)
 
     @property
     def _added(self) -> list[AddColumn]:
@@ -149,6 +211,12 @@ class ChangeColumns:
     @property
     def _dropped(self) -> list[DropColumn]:
         return [one for one in self.changes if isinstance(one, DropColumn)]
+
+
+def _declare(field: pa.Field, values: Mapping[str, InitialValue]) -> pa.Field:
+    if field.name not in values:
+        return field
+    return field.with_metadata({**(field.metadata or {}), INITIAL_VALUE: values[field.name].encoded})
 
 
 def _commit(dataset: Any, operation: Any) -> None:  # noqa: ANN401 - lance types

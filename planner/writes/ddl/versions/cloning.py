@@ -17,6 +17,7 @@ from memwal.storage.table_names import TableName
 from planner.access.visible_catalog import SecuredTable
 from planner.sql.as_of import AS_OF_STARTS, AsOf, read_as_of
 from planner.sql.tokens import quote
+from planner.system.definitions import list_options
 from planner.tables.sources.base_table import BaseTable, DatasetIndex
 from planner.tables.state.table import Table
 from planner.writes.ddl.indexes import IndexCall, build_index, list_index_names
@@ -75,16 +76,7 @@ def read_clone(reader: Reader) -> CloneSource | None:
 
 def list_clone_options(source: SecuredTable) -> Mapping[str, str]:
     """Return the options of a table beyond those of LIKE; none to those who may not see them."""
-    details = source.base.details
-    if details is None or not source.access.is_unrestricted:
-        return {}
-    options = dict(details.writer_config_defaults)
-    if not details.maintain_all_indexes:
-        options["maintained_indexes"] = ", ".join(map(quote, details.maintained_indexes))
-    sources = {at for spec in details.region_specs for field in spec.fields for at in field.source_ids}
-    if not {source.base.field_names.get(at) for at in sources} <= set(source.base.primary_key):
-        options["keys_never_move"] = "true"
-    return options
+    return list_options(source.base) if source.access.is_unrestricted else {}
 
 
 def read_clone_comment(source: SecuredTable) -> str | None:

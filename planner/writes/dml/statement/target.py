@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 
 import pyarrow as pa
 
@@ -16,13 +16,14 @@ from memwal.errors import (
     PreconditionError,
     UnsupportedError,
 )
-from memwal.rules import ColumnDefault
+from memwal.rules import Default, IdentityDefault
 from memwal.storage.table_names import CATALOG, TableName
 from memwal.stored_fields import is_blob
-from planner.access.rights import Access, TableAccess
+from planner.access.rights import FULL_ACCESS, Access, TableAccess
 from planner.access.visible_catalog import SYSTEM_SCHEMAS, SecuredTable, unknown_name_error
 from planner.plans.errors import schema_changed_error
 from planner.plans.query_planner import QueryPlanner
+from planner.sql.dialects.translate import NATIVE
 from planner.sql.tokens import fold, quote
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.state.extended_tables import ROW_NUMBER, Extension
@@ -42,6 +43,7 @@ class Target:
         key: key columns, in key order.
         schema: schema of rows as they are written: columns in the table's order, with its types.
         required: columns that must not be NULL.
+        find_largest: returns the largest number in a column, of all rows.
     """
 
     name: TableName
@@ -51,15 +53,48 @@ class Target:
     key: tuple[str, ...]
     schema: pa.Schema
     required: frozenset[str]
+    find_largest: Callable[[str], int | None] = lambda _: None
 
     def relation(self, name: str) -> str:
         """Return the table as a relation of a query that reads rows to change, and calls it by a name."""
         return name_relation(self.read_name, name)
 
-    @property
-    def defaults(self) -> Mapping[str, ColumnDefault]:
-        """Column -> default, for columns that have one."""
-        return self.base.defaults
+    @cached_property
+    def defaults(self) -> Mapping[str, Default]:
+        """Column -> default, for columns that have one, or number their rows."""
+        return {**self.base.defaults, **self.identities}
+
+    @cached_property
+    def identities(self) -> Mapping[str, IdentityDefault]:
+        """Column -> its numbers, for columns that number their rows."""
+        return {
+            name: IdentityDefault(
+                name,
+                self.schema.field(name).type,
+                self.table.identity_numbers(self.base, name, identity),
+                partial(self.find_largest, name),
+            )
+            for name, identity in self.base.identities.items()
+        }
+
+    def check_numbers(self, columns: Iterable[str], way_out: str) -> None:
+        """Refuse values for columns that always number their rows.
+
+        Args:
+            columns: that are given values.
+            way_out: end of the message.
+
+        Raises:
+            InvalidInputError: one is among them.
+        """
+        identities = self.base.identities
+        always = [name for name in columns if name in identities and identities[name].always]
+        if always:
+            msg = (
+                f"column {always[0]!r} of table {self.name!r} is GENERATED ALWAYS AS IDENTITY, and takes no "
+                f"values: {way_out}"
+            )
+            raise InvalidInputError(msg)
 
     @cached_property
     def region_columns(self) -> tuple[str, ...]:
@@ -172,7 +207,9 @@ class Target:
         return (
             base.dataset.schema.equals(self.schema)
             and base.primary_key == self.key
-            and base.defaults == self.defaults
+            and base.defaults == self.base.defaults
+            and base.identities == self.base.identities
+            and (not base.identities or base.table_id == self.base.table_id)
             and (
                 base.details is details is None
                 if base.details is None or details is None
@@ -289,4 +326,14 @@ def find_target(session: ReadSession, parts: Sequence[str]) -> Target:
         raise PreconditionError(msg)
     schema, key = base.dataset.schema, base.primary_key
     required = base.not_null_columns.union(key)
-    return Target(name, table, SecuredTable(table, rights), base, key, schema, required)
+    secured = SecuredTable(table, rights)
+    return Target(name, table, secured, base, key, schema, required, partial(_find_largest, session, name))
+
+
+def _find_largest(session: ReadSession, name: TableName, column: str) -> int | None:
+    """Return the largest number in a column of all rows, whoever may see them."""
+    everything = ReadSession(session.engine, replace(session.settings, dialect=NATIVE), FULL_ACCESS)
+    settings = everything.with_strong_consistency().settings
+    query = session.engine.prepare(f"SELECT max({quote(column)}) FROM {name.sql}", settings, FULL_ACCESS)  # noqa: S608
+    largest: int | None = query.execute((), settings).read_all().column(0)[0].as_py()
+    return largest

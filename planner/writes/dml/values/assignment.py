@@ -147,6 +147,9 @@ def fill_columns(target: Target, rows: pa.Table, defaults: DefaultValues, first_
         else pa.chunked_array([defaults.build(field, rows.num_rows)])
         for field in target.schema
     ]
+    for name, numbers in target.identities.items():
+        if name in places:
+            numbers.note_given(rows.column(places[name]))
     # Checked before the schema is applied, which declares that some columns have no NULLs.
     check_not_null(pa.Table.from_arrays(columns, names=target.schema.names), target.required, first_row)
     return pa.Table.from_arrays(columns, schema=target.schema)

@@ -226,6 +226,7 @@ def prepare_set_columns(
         if is_defaulted and assignment.column in target.defaults:
             columns.defaulted.append(assignment.column)
             continue
+        target.check_numbers([assignment.column], "leave it out, or write DEFAULT")
         ordinal = statement.parameter(assignment.part)
         constant = NULL if is_defaulted else None
         if constant is None and ordinal is None:

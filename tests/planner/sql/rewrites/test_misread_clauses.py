@@ -22,11 +22,6 @@ from tests.planner.names import TABLES, bound, context_with
         ("SELECT item, sum(qty) FROM orders GROUP BY item WITH ROLLUP", "GROUP BY ROLLUP (...)"),
         ("SELECT item, sum(qty) FROM orders GROUP BY item WITH CUBE", "CUBE (...)"),
         ("SELECT id FROM orders CONNECT BY PRIOR id = id", "use WITH RECURSIVE"),
-        ("SELECT id, x FROM orders CROSS JOIN UNNEST(tags) AS u(x)", "write (SELECT *, unnest(tags)"),
-        (
-            "SELECT id, x FROM orders o, UNNEST(array_append(o.tags, 'x')) AS u(x)",
-            "write (SELECT *, unnest(tags)",
-        ),
         ("WITH n AS (INSERT INTO orders VALUES (1) RETURNING id) SELECT * FROM n", "send it by itself"),
         ("WITH n AS MATERIALIZED (DELETE FROM orders RETURNING id) SELECT * FROM n", "send it by itself"),
         ("WITH n AS (UPDATE orders SET id = 1 RETURNING id) SELECT * FROM n", "send it by itself"),

@@ -11,7 +11,7 @@ import pytest
 
 from execnodes.rows.row_mask import EVERYTHING_VISIBLE
 from execnodes.storage.data_files import Place
-from execnodes.storage.source import LanceSource, StoredColumn
+from execnodes.storage.source import ColumnMapping, LanceSource, StoredColumn
 from planner.tables.sources import read_together
 from planner.tables.sources.decoded_columns import DecodedColumns
 from planner.tables.sources.read_together import FEWEST, Fragment, TogetherReader
@@ -20,7 +20,7 @@ from planner.tables.sources.read_together import FEWEST, Fragment, TogetherReade
 def write(path: Path, rows: pa.Table, **options: Any) -> LanceSource:
     dataset = lance.write_dataset(rows, path, **options)
     stored = {field.name: StoredColumn(field.name, field.type) for field in rows.schema}
-    return LanceSource(path.name, dataset, rows.schema, stored, Place.new(str(path)))
+    return LanceSource(path.name, dataset, rows.schema, ColumnMapping(stored), Place.new(str(path)))
 
 
 def make_rows(number: int, rows: int = 5) -> pa.Table:
@@ -60,7 +60,9 @@ def test_deleted_rows_are_read_as_well(sources: list[LanceSource]) -> None:
     dataset: Any = sources[1].dataset
     dataset.delete("id = 11")
     stored = dict(sources[1].stored)
-    deleted = LanceSource("deleted", lance.dataset(dataset.uri), sources[1].schema, stored, sources[1].place)
+    deleted = LanceSource(
+        "deleted", lance.dataset(dataset.uri), sources[1].schema, ColumnMapping(stored), sources[1].place
+    )
     found = read(list_fragments(sources[0], deleted, *sources[2:]), ["id"])
     assert found["deleted/0"].column("id").to_pylist() == [10, 11, 12]
 

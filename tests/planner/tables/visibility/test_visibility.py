@@ -20,6 +20,7 @@ from execnodes.rows.row_mask import (
     build_mask,
     group_by_fragment,
 )
+from execnodes.storage.source import ColumnMapping
 from planner.tables.sources.caches import ByteCache
 from planner.tables.sources.decoded_columns import DecodedColumns
 from planner.tables.sources.generations import LayerKeys
@@ -216,9 +217,9 @@ class TestByteCache:
             ByteCache(0)
 
 
-def stored_as(schema: pa.Schema) -> dict[str, StoredColumn]:
+def stored_as(schema: pa.Schema) -> ColumnMapping:
     """Columns stored as the table has them."""
-    return {field.name: StoredColumn(field.name, field.type) for field in schema}
+    return ColumnMapping({field.name: StoredColumn(field.name, field.type) for field in schema})
 
 
 def hiding(rows: int, hidden: list[int]) -> RowMask:

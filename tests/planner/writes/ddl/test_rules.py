@@ -470,7 +470,7 @@ class TestDefaultsAndNullsThatChange:
         sql("ALTER TABLE t ADD COLUMN n INT DEFAULT 3")
         assert sql("INSERT INTO t (id) VALUES (1) RETURNING n") == [{"n": 3}]
         with pytest.raises(PreconditionError, match="ALTER COLUMN m SET DEFAULT"):
-            sql("ALTER TABLE t ADD COLUMN m INT DEFAULT 3")
+            sql("ALTER TABLE t ADD COLUMN m TEXT DEFAULT uuid()")
         sql("ALTER TABLE t ADD COLUMN m VARCHAR(4)")
         sql("ALTER TABLE t ALTER COLUMN m SET DEFAULT 'x'")
         sql("UPDATE t SET m = DEFAULT")

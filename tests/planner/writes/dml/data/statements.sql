@@ -222,6 +222,12 @@ WITH x AS (SELECT 1 AS id) MERGE INTO people USING x ON people.id = x.id WHEN MA
 ## MERGE with the same key twice where only one acts
 MERGE INTO people USING (VALUES (1, 1), (1, 2)) AS s(id, n) ON people.id = s.id WHEN MATCHED AND s.n = 2 THEN UPDATE SET age = s.n
 
+## MERGE that matches nothing
+MERGE INTO people USING (SELECT 530 AS id, 'never' AS name) AS s ON FALSE WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT (id, name) VALUES (s.id, s.name)
+
+## MERGE that matches nothing, of numbers, by both sides
+MERGE INTO people USING (SELECT 531 AS id) AS s ON (1 = 0) WHEN NOT MATCHED THEN INSERT (id) VALUES (s.id) WHEN NOT MATCHED BY SOURCE AND people.id < 3 THEN DELETE
+
 ## MERGE of an empty source
 MERGE INTO people USING (SELECT * FROM news WHERE id < 0) AS s ON people.id = s.id WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT (id) VALUES (s.id)
 

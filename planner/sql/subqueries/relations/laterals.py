@@ -14,15 +14,14 @@ from sqlglot import exp
 from planner.sql.subqueries.blocks import Block
 from planner.sql.subqueries.dialect import RewritingError
 from planner.sql.subqueries.domains import Extension, output_names
+from planner.sql.subqueries.relations.unnests import read_lists, select_lists
 from planner.sql.subqueries.repeatable import REPEATABLE, check_repeatable
 from planner.sql.subqueries.scopes import Scopes
 from planner.sql.subqueries.sites import find_sites_in
 from planner.sql.subqueries.trees import (
     OWNER,
     SCOPE,
-    aliased,
     all_of,
-    call,
     column_of,
     conjuncts,
     free_columns,
@@ -144,20 +143,8 @@ def _read_relation(item: exp.Expr) -> exp.Query | None:
     if isinstance(item, exp.Lateral) and isinstance(item.this, exp.Subquery):
         query = item.this.this
         return query if free_columns(query) else None
-    unnest = item.this if isinstance(item, exp.Lateral) else item
-    if isinstance(unnest, exp.Unnest) and free_columns(unnest):
-        return _select_unnest(item, unnest)
-    return None
-
-
-def _select_unnest(item: exp.Expr, unnest: exp.Unnest) -> exp.Query:
-    if len(unnest.expressions) != 1 or unnest.args.get("offset"):
-        msg = "UNNEST of several lists, or with ordinality, is not joined"
-        raise RewritingError(msg)
-    alias = item.args.get("alias")
-    names = [one.name for one in alias.columns] if alias is not None else []
-    name = names[0] if names else item.alias
-    return exp.Select(expressions=[aliased(call("unnest", unnest.expressions[0].copy()), name)])
+    lists = read_lists(item)
+    return None if lists is None or not free_columns(item) else select_lists(lists)
 
 
 def _join_lateral(select: exp.Select, number: int, join: exp.Join, query: exp.Query, block: Block) -> None:

@@ -1,0 +1,1 @@
+"""Relations that read the relations before them: LATERAL, and lists of their rows."""
