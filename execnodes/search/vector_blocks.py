@@ -72,6 +72,9 @@ class VectorCache(Protocol):
     def get(self, key: Hashable) -> Any:  # noqa: ANN401 - values of many types share one budget
         """Return the value of a key, or None."""
 
+    def put(self, key: Hashable, value: object, nbytes: int) -> None:
+        """Store a value that was computed elsewhere."""
+
     def compute(
         self, key: Hashable, make: Callable[[], Value], size: Callable[[Value], int] | None = None
     ) -> Value:

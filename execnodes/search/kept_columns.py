@@ -1,0 +1,223 @@
+"""Narrow columns in memory, from which rows are taken.
+
+To take ten rows costs Lance as much as to take a thousand, and a search takes a few rows from each of many
+datasets. So columns are kept in pieces of 65,536 rows: those of small fragments of generations from the first
+row on, those of other fragments once rows of a piece were taken several times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from execnodes.rows.row_mask import OFFSET_BITS
+from execnodes.search.source import SearchSource
+from execnodes.search.vector_blocks import VectorCache
+from execnodes.storage.data_files import StoredFragment, StoredValues
+from execnodes.storage.source import LanceSource, combine_chunks, convert_columns
+from memwal.errors import CorruptDataError
+from memwal.stored_fields import TOMBSTONE
+
+PIECE_BITS = 16
+PIECE_ROWS = 1 << PIECE_BITS
+MAX_BYTES = 1 << 20
+"""Of a piece of texts. What turns out to be larger is not read for its own sake again."""
+READ_AFTER = 8
+"""So often rows are taken from a piece of a large fragment before it is read, which takes about as long."""
+_ENTRY_BYTES = 256
+
+
+@dataclass(frozen=True, slots=True)
+class _ColumnName:
+    """The cache key of a piece of a column; equal for the same stored rows, read as the same type.
+
+    Attributes:
+        column: whose values they are.
+        type: of the table's column.
+        number: of the piece in its fragment.
+    """
+
+    column: StoredValues
+    type: pa.DataType
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class _TakenName:
+    """The cache key of how often rows were taken from a piece of a column that was not kept."""
+
+    column: _ColumnName
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _KeptColumn:
+    """A piece of a column.
+
+    Attributes:
+        values: of all physical rows, in the table's type; None where they are too large to keep.
+    """
+
+    values: pa.Array | None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        return _ENTRY_BYTES + (0 if self.values is None else int(self.values.nbytes))
+
+
+def take_kept_columns(
+    source: SearchSource,
+    addresses: np.ndarray,
+    fields: Sequence[pa.Field],
+    keep: VectorCache,
+    *,
+    reads: bool = True,
+) -> list[pa.Array] | None:
+    """Return columns of rows of a dataset, in the order of the addresses.
+
+    Args:
+        source: where the rows lie.
+        addresses: uint64; repeats allowed.
+        fields: columns of the table, or `_tombstone`.
+        keep: holds columns.
+        reads: whether columns may be read that are not kept yet.
+
+    Returns:
+        None where they are not kept.
+    """
+    rows = source.rows
+    if not isinstance(rows, LanceSource) or not all(_is_narrow(field.type) for field in fields):
+        return None
+    names = {**rows.stored_names, TOMBSTONE: TOMBSTONE}
+    stored = [field for field in fields if field.name in names]
+    numbers, owners = np.unique(addresses >> PIECE_BITS, return_inverse=True)
+    pieces = [
+        _Piece.of(source, rows, number, [(names[one.name], one) for one in stored])
+        for number in numbers.tolist()
+    ]
+    kept = [piece.find(keep) for piece in pieces]
+    missing = [at for at, found in enumerate(kept) if None in found]
+    if missing and reads:
+        for at in _choose_pieces(missing, pieces, keep):
+            kept[at] = pieces[at].read(keep)
+    values = [[None if one is None else one.values for one in found] for found in kept]
+    if any(one is None for found in values for one in found):
+        return None
+    offsets = (addresses & (PIECE_ROWS - 1)).astype(np.int64)
+    taken = dict(zip([one.name for one in stored], _take(values, owners, offsets), strict=True))
+    return [taken[one.name] if one.name in taken else pa.nulls(len(addresses), one.type) for one in fields]
+
+
+def _take(pieces: Sequence[Sequence[pa.Array]], owners: np.ndarray, offsets: np.ndarray) -> list[pa.Array]:
+    """Return each column's values at offsets, each within the piece that owns the row."""
+    if len(pieces) == 1:
+        places = pa.array(offsets)
+        return [column.take(places) for column in pieces[0]]
+    order = np.argsort(owners, kind="stable")
+    bounds = np.searchsorted(owners[order], np.arange(1, len(pieces)))
+    places = [pa.array(part) for part in np.split(offsets[order], bounds)]
+    back = np.empty(len(order), dtype=np.int64)
+    back[order] = np.arange(len(order))
+    return [
+        pa.concat_arrays([values.take(at) for values, at in zip(column, places, strict=True)]).take(
+            pa.array(back)
+        )
+        for column in zip(*pieces, strict=True)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Columns of 65,536 rows of a fragment, or of its last rows.
+
+    Attributes:
+        rows: the dataset.
+        fragment: of it.
+        number: of the piece.
+        columns: of the table, each with its stored name.
+        names: of the columns of this piece.
+        is_small: whether it is all of a small fragment of a generation.
+    """
+
+    rows: LanceSource
+    fragment: StoredFragment
+    number: int
+    columns: Sequence[tuple[str, pa.Field]]
+    names: Sequence[_ColumnName]
+    is_small: bool
+
+    @staticmethod
+    def of(
+        source: SearchSource, rows: LanceSource, number: int, columns: Sequence[tuple[str, pa.Field]]
+    ) -> _Piece:
+        """Return a piece of a source, by the upper bits of its rows' addresses."""
+        fragment = rows.fragments.get(number >> (OFFSET_BITS - PIECE_BITS))
+        place = number & ((1 << (OFFSET_BITS - PIECE_BITS)) - 1)
+        values = fragment.columns([name for name, _ in columns], rows.stored_types)
+        names = [_ColumnName(one, field.type, place) for one, (_, field) in zip(values, columns, strict=True)]
+        is_small = source.region_id is not None and fragment.physical_rows <= PIECE_ROWS
+        return _Piece(rows, fragment, place, columns, names, is_small)
+
+    def find(self, keep: VectorCache) -> list[_KeptColumn | None]:
+        """Return its columns; None for those that are not kept."""
+        return [keep.get(name) for name in self.names]
+
+    def read(self, keep: VectorCache) -> list[_KeptColumn | None]:
+        """Return its columns, and keep them."""
+        if not self.is_small:
+            keep.put(_TakenName(self.names[0]), 0, _ENTRY_BYTES)
+        return [
+            keep.compute(name, partial(self._read_column, stored, field))
+            for name, (stored, field) in zip(self.names, self.columns, strict=True)
+        ]
+
+    def count_taking(self, keep: VectorCache) -> int:
+        """Return how often rows were taken from it since it was last read; 0 if it has texts."""
+        if any(pa.types.is_string(field.type) for _, field in self.columns):
+            return 0
+        name = _TakenName(self.names[0])
+        count: int = 1 + (keep.get(name) or 0)
+        keep.put(name, count, _ENTRY_BYTES)
+        return count
+
+    def _read_column(self, stored: str, field: pa.Field) -> _KeptColumn:
+        dataset: Any = self.rows.dataset
+        has_deletions = self.fragment.deletions is not None
+        first = self.number << PIECE_BITS
+        read = dataset.scanner(
+            columns=[stored],
+            fragments=[self.fragment.handle],
+            batch_size=PIECE_ROWS,
+            offset=first,
+            limit=PIECE_ROWS,
+            # Offsets are physical only where deleted rows count.
+            include_deleted_rows=has_deletions,
+            with_row_id=has_deletions,
+        ).to_table()
+        count = min(self.fragment.physical_rows - first, PIECE_ROWS)
+        if read.num_rows != count:
+            msg = f"{self.rows.label} has {read.num_rows} of {count} rows of a fragment in column {stored!r}"
+            raise CorruptDataError(msg)
+        if pa.types.is_string(field.type) and read.column(stored).nbytes > MAX_BYTES + 8 * count:
+            return _KeptColumn(None)
+        parts = [convert_columns(batch, (field,), self.rows.stored)[0] for batch in read.to_batches()]
+        return _KeptColumn(combine_chunks(pa.chunked_array(parts, field.type)))
+
+
+def _choose_pieces(missing: Sequence[int], pieces: Sequence[_Piece], keep: VectorCache) -> list[int]:
+    """Return which of the missing pieces to read: small ones at once, of others one for each search."""
+    chosen = [at for at in missing if pieces[at].is_small]
+    counts = {at: pieces[at].count_taking(keep) for at in missing if at not in chosen}
+    most = max(counts, key=counts.__getitem__, default=None)
+    if most is not None and counts[most] >= READ_AFTER:
+        chosen.append(most)
+    return chosen
+
+
+def _is_narrow(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_primitive(kind) or pa.types.is_string(kind) or pa.types.is_decimal(kind))
