@@ -107,6 +107,14 @@ def find_indices(numbers: np.ndarray, searched: np.ndarray) -> np.ndarray:
     return found
 
 
+def find_best(scores: np.ndarray, k: int, least: float) -> np.ndarray:
+    """Return which scores are at least `least` and, ties included, among the k highest (bool)."""
+    good: np.ndarray = scores >= least
+    if np.count_nonzero(good) > k:
+        good &= scores >= np.partition(scores, len(scores) - k)[len(scores) - k]
+    return good
+
+
 K1 = 1.2
 B = 0.75
 _EXACT_BITS = 4

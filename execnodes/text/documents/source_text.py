@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from execnodes.search.source import SearchSource
-from execnodes.text.bm25 import Postings, find_indices
+from execnodes.text.bm25 import Postings, TextIndex, find_indices
 from execnodes.text.documents.column_documents import Cache, ColumnDocuments, RowNumbers
 from execnodes.text.query.clauses import find_near_terms
 from execnodes.text.query.query import PhraseQuery
@@ -189,16 +190,22 @@ class GrowingPostings:
         return sorted(found, key=str.encode)
 
 
-def join_postings(parts: list[Postings]) -> Postings:
-    """Concatenate the postings of consecutive rows, all with positions."""
-    if len(parts) == 1:
+def join_postings(parts: Sequence[Postings], starts: Sequence[int] | None = None) -> Postings:
+    """Concatenate the postings of consecutive rows, all with positions.
+
+    Args:
+        parts: in the order of their rows.
+        starts: what is added to the row numbers of each; None for nothing.
+    """
+    if len(parts) == 1 and starts is None:
         return parts[0]
     documents, frequencies, positions = [], [], []
-    for part in parts:
-        assert part.positions is not None  # noqa: S101 - texts in memory know them
-        documents.append(part.documents)
-        frequencies.append(part.frequencies)
-        positions.append(part.positions)
+    for part, start in zip(parts, starts or itertools.repeat(0), strict=False):
+        if len(part.documents):
+            assert part.positions is not None  # noqa: S101 - texts in memory know them
+            documents.append(part.documents + start if start else part.documents)
+            frequencies.append(part.frequencies)
+            positions.append(part.positions)
     counts = np.concatenate([np.empty(0, dtype=np.int32), *frequencies])
     return Postings(
         np.concatenate([np.empty(0, dtype=np.int64), *documents]),
@@ -214,7 +221,7 @@ FREQUENCIES_KNOWN = 4_096
 
 @dataclass(frozen=True, eq=False)
 class LiveText:
-    """The documents of one source, their liveness, and the statistics of live ones.
+    """The documents of one source, their liveness, and the statistics of live ones; implements `TextIndex`.
 
     It is the same for all queries as long as the same rows are live.
 
@@ -234,6 +241,19 @@ class LiveText:
     def nbytes(self) -> int:
         """Bytes in memory, without the documents."""
         return int(self.live.nbytes) + ENTRY_BYTES
+
+    def lengths(self, column: str, documents: np.ndarray) -> np.ndarray:
+        """Return the number of tokens of the column in these documents."""
+        found: np.ndarray = self.columns[column].lengths[documents]
+        return found
+
+    def postings(self, column: str, term: str) -> Postings:
+        """Return the postings of a term, in documents that are not live as well."""
+        return self.columns[column].postings(term)
+
+    def phrase(self, column: str, query: PhraseQuery) -> np.ndarray | None:
+        """Return the documents with a phrase; None if it takes positions to find them."""
+        return self.columns[column].phrase(query)
 
     def size(self, column: str) -> tuple[int, int]:
         """Return the number of live documents of a column, and of their tokens."""
@@ -294,14 +314,13 @@ class SourceText:
 
     def lengths(self, column: str, documents: np.ndarray) -> np.ndarray:
         """Return the number of tokens of the column in these documents."""
-        found: np.ndarray = self.text.columns[column].lengths[documents]
-        return found
+        return self.text.lengths(column, documents)
 
     def postings(self, column: str, term: str) -> Postings:
         """Return the postings of a term."""
         found = self._found.get((column, term))
         if found is None:
-            found = self._found[column, term] = self.text.columns[column].postings(term)
+            found = self._found[column, term] = self.text.postings(column, term)
         return found
 
     def count_postings(self, terms: Iterable[tuple[str, str]]) -> int:
@@ -310,19 +329,19 @@ class SourceText:
 
     def phrase(self, column: str, query: PhraseQuery) -> np.ndarray | None:
         """Return the documents with a phrase; None if it takes positions to find them."""
-        return self.text.columns[column].phrase(query)
+        return self.text.phrase(column, query)
 
 
 @dataclass(frozen=True, eq=False)
 class SelectedText:
-    """Some rows of a source; implements `TextIndex`.
+    """Some documents of many; implements `TextIndex`.
 
     Args:
         text: all of them.
         rows: their numbers, ascending.
     """
 
-    text: SourceText
+    text: TextIndex
     rows: np.ndarray
 
     def lengths(self, column: str, documents: np.ndarray) -> np.ndarray:

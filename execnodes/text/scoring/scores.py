@@ -20,6 +20,7 @@ from execnodes.text.bm25 import (
     intersection,
     union,
 )
+from execnodes.text.documents.source_text import SelectedText
 from execnodes.text.query.clauses import (
     BestClause,
     BooleanClause,
@@ -141,7 +142,7 @@ def find_candidates(clause: Clause, documents: DocumentsOf) -> np.ndarray:
 @find_candidates.register
 def _match_terms(clause: TermsClause, documents: DocumentsOf) -> np.ndarray:
     of = {term: documents(clause.column, term) for term in clause.terms.get(clause.column, ())}
-    if clause.operator is Operator.OR and clause.phrase is None:
+    if clause.takes_any:
         return union(of.values())
     return intersection(union(of[token.text] for token in group) for group in clause.groups)
 
@@ -211,23 +212,66 @@ def _bound_boost(clause: BoostClause, bounds: Bounds) -> float | None:
 Statistics = Mapping[str, ColumnStatistics]
 
 
-def score(clause: Clause, statistics: Statistics, index: TextIndex) -> Scored:
+def score(
+    clause: Clause, statistics: Statistics, index: TextIndex, *, live: np.ndarray | None = None
+) -> Scored:
     """Score the documents that match as Lance does (float32).
 
     Args:
         clause: with fuzzy words expanded.
         statistics: of each column of the clause, with the frequency of each of its terms.
         index: the documents.
+        live: one bool per document: whether it counts; None where all do.
 
     Raises:
         InvalidInputError: boosts make scores too large.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         found = score_exactly(clause, statistics, index)
+    if live is not None:
+        counts = live[found.documents]
+        found = Scored(found.documents[counts], found.scores[counts])
+    return _round_scores(found)
+
+
+def score_rows(clause: Clause, statistics: Statistics, index: TextIndex, rows: np.ndarray) -> Scored:
+    """Score those of some documents that match, as `score` does.
+
+    Args:
+        clause: see `score`.
+        statistics: see `score`.
+        index: all documents.
+        rows: numbers of those that count, ascending.
+
+    Raises:
+        InvalidInputError: boosts make scores too large.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        if isinstance(clause, TermsClause) and clause.takes_any:
+            found = _score_any(clause, statistics, index, rows)
+        else:
+            found = score_exactly(clause, statistics, SelectedText(index, rows))
+    return _round_scores(found)
+
+
+def _round_scores(found: Scored) -> Scored:
+    with np.errstate(over="ignore"):
         scores = found.scores.astype(np.float32)
     if not np.isfinite(scores).all():
         raise InvalidInputError("the boosts of the text query make scores too large: give smaller ones")
     return Scored(found.documents, scores)
+
+
+def _score_any(clause: TermsClause, statistics: Statistics, index: TextIndex, rows: np.ndarray) -> Scored:
+    """Score those of some documents that have any term, with one look at the postings of each."""
+    of = statistics[clause.column]
+    lengths = index.lengths(clause.column, rows)
+    scores, matches = np.zeros(len(rows)), np.zeros(len(rows), np.bool_)
+    for term, count in Counter([token.text for _, token in clause.own_terms()]).items():
+        at, frequencies = find_frequencies(rows, index.postings(clause.column, term))
+        scores[at] += count * of.idf(term) * of.weight(frequencies, lengths[at])
+        matches[at] = True
+    return Scored(rows[matches], scores[matches]).times(clause.boost)
 
 
 @singledispatch

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -124,8 +124,8 @@ class OpenTexts:
         """The texts of all sources, joined where they can be."""
         if self.joined is None:
             return tuple(self.texts.values())
-        numbers = frozenset(self.joined.numbers)
-        return (self.joined.text, *(text for number, text in self.texts.items() if number not in numbers))
+        together = self.joined.together
+        return (self.joined.text, *(text for number, text in self.texts.items() if number not in together))
 
     @property
     def nbytes(self) -> int:
@@ -195,10 +195,9 @@ class SourceTexts:
             },
         )
 
-    def select(self, opened: OpenTexts, sources: Iterable[SearchSource]) -> dict[int, SourceText]:
-        """Return number -> texts of sources for one query."""
-        tokenizers, texts = self.tokenizers, opened.texts
-        return {one.number: SourceText(one, texts[one.number], tokenizers, self.cache) for one in sources}
+    def select(self, opened: OpenTexts, source: SearchSource) -> SourceText:
+        """Return the texts of a source for one query."""
+        return SourceText(source, opened.texts[source.number], self.tokenizers, self.cache)
 
     def _build_live_text(self, source: SearchSource, digests: ShownRows) -> LiveText:
         """Return the texts of a source with its live rows; the same object until they change."""

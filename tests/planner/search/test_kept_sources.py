@@ -138,8 +138,10 @@ def test_joined_postings_are_counted_before_they_are_joined(tmp_path: Path) -> N
     for layer in LAYERS:
         history.add(layer)
     history.search(MatchQuery("red teal", "body"))
-    joined: Any = history.node.input.input.joined.text.columns["body"]
+    (*_, search) = history.node.searches
+    joined = search.joined.text.columns["body"]
     bound = joined.nbytes
     postings = [joined.postings(word) for word in WORDS]
-    assert sum(one.documents.nbytes + one.frequencies.nbytes for one in postings) <= bound
+    arrays = [(one.documents, one.frequencies, one.positions, one.offsets) for one in postings]
+    assert sum(one.nbytes for of_word in arrays for one in of_word) <= bound
     assert joined.nbytes == bound
