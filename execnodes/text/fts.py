@@ -322,7 +322,7 @@ class FtsExec(ExecNode):
             found = score_rows(analysis.clause, analysis.statistics, self.text, rows)
             good = find_best(found.scores, self.k, context.floor())
             addresses = self.text.numbers.addresses(found.documents[good])
-            yield build_candidates(np.int32(self.source.number), addresses, found.scores[good])
+            yield build_candidates(self.source.number, addresses, found.scores[good])
 
     def _read_rounds(self, analysis: Analysis, context: TaskContext) -> Iterator[np.ndarray]:
         """Yield the row numbers of documents that may be among the best, ascending."""
@@ -368,7 +368,7 @@ class FtsExec(ExecNode):
 
 
 def build_candidates(
-    sources: np.ndarray | np.int32, addresses: np.ndarray, scores: np.ndarray
+    sources: np.ndarray | int, addresses: np.ndarray, scores: np.ndarray
 ) -> pa.RecordBatch:
     """Return documents of one query as `TEXT_CANDIDATES`.
 
@@ -377,8 +377,8 @@ def build_candidates(
         addresses: in the source (uint64).
         scores: float32.
     """
-    query = np.zeros(len(scores), dtype=np.int32)
-    of = np.broadcast_to(np.asarray(sources, dtype=np.int32), len(scores))
+    query, of = np.zeros((2, len(scores)), dtype=np.int32)
+    of[:] = sources
     arrays = [pa.array(one) for one in (query, of, addresses, scores)]
     return pa.RecordBatch.from_arrays(arrays, schema=TEXT_CANDIDATES)
 
