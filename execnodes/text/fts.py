@@ -95,10 +95,10 @@ class Corpus:
         for column in self.query.columns:
             frequencies = {
                 term: sum(
-                    text.frequency(column, term) if frequency is None else frequency
+                    text.frequency(column, term, surface) if frequency is None else frequency
                     for text, frequency in zip(self.texts, known[column, term], strict=True)
                 )
-                for term in terms.get(column, ())
+                for term, surface in terms.get(column, {}).items()
             }
             sizes = [text.size(column) for text in self.texts]
             documents, tokens = (sum(parts) for parts in zip((0, 0), *sizes, strict=True))
@@ -112,17 +112,23 @@ class Corpus:
         cached: Mapping[tuple[str, str], Sequence[int | None]],
         check: Callable[[], None],
     ) -> int:
-        """Find the frequencies that are not cached, in parallel; return how many they were."""
-        tasks = [
-            partial(text.frequency, column, term, terms[column][term])
+        """Find the frequencies that are not cached; return how many they were."""
+        missing = [
+            (text, column, term)
             for (column, term), frequencies in cached.items()
             for text, frequency in zip(self.texts, frequencies, strict=True)
             if frequency is None
         ]
+        # Others must be read: to ask for several at once takes less time.
+        tasks = [
+            partial(text.frequency, column, term, terms[column][term])
+            for text, column, term in missing
+            if not text.columns[column].has(term)
+        ]
         for start in range(0, len(tasks), TASKS):
             check()
             run_concurrently(tasks[start : start + TASKS])
-        return len(tasks)
+        return len(missing)
 
     def _expand(self, check: Callable[[], None], fuzzy: FuzzyClause) -> TermsClause:
         """Expand a fuzzy clause to the terms of live documents."""
@@ -367,9 +373,7 @@ class FtsExec(ExecNode):
             drawn, depths = depths, choose_depths(lists, depths, analysis.clause, context.floor())
 
 
-def build_candidates(
-    sources: np.ndarray | int, addresses: np.ndarray, scores: np.ndarray
-) -> pa.RecordBatch:
+def build_candidates(sources: np.ndarray | int, addresses: np.ndarray, scores: np.ndarray) -> pa.RecordBatch:
     """Return documents of one query as `TEXT_CANDIDATES`.
 
     Args:

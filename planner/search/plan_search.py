@@ -241,12 +241,11 @@ def plan_text(
         text = texts.select(opened, shown[source.number])
         return FtsExec(text, corpus, k, AdmittedRows(source.live, row_filter))
 
-    joined = opened.joined
-    if joined is None:
-        searches: list[FtsExec | JoinedFtsExec] = [build_search(one) for one in admitted]
-    else:
-        searches = [build_search(one) for one in admitted if one.number not in joined.together]
-        small = [one for one in admitted if one.number in joined.together]
+    searches: list[FtsExec | JoinedFtsExec] = [
+        build_search(one) for one in admitted if one.number not in opened.group_of
+    ]
+    for joined in opened.joined:
+        small = [one for one in admitted if opened.group_of.get(one.number) is joined]
         admits_all = (
             row_filter is None
             and len(small) == len(joined.numbers)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
 from execnodes.text.bm25 import Postings
-from execnodes.text.documents.column_documents import ColumnDocuments, RowNumbers
+from execnodes.text.documents.column_documents import ColumnDocuments, CountedDocuments, RowNumbers
 from execnodes.text.documents.source_text import TERMS_FOUND, LiveText, join_postings
 from execnodes.text.query.query import PhraseQuery
 
@@ -18,7 +19,7 @@ _TERM_BYTES = 8
 
 
 @dataclass(frozen=True, eq=False)
-class JoinedDocuments:
+class JoinedDocuments(CountedDocuments):
     """Documents of one column of several sources without an index; implements `ColumnDocuments`.
 
     Postings are joined once for each term: together they have at most one for each token of the sources.
@@ -53,6 +54,10 @@ class JoinedDocuments:
             found = self._found[term] = join_postings(parts, self.starts)
         return found
 
+    def has(self, term: str) -> bool:  # noqa: ARG002 - all are in memory
+        """Return True: nothing must be read."""
+        return True
+
     def phrase(self, query: PhraseQuery) -> np.ndarray | None:  # noqa: ARG002 - positions tell
         """Return None: it takes positions to find a phrase."""
         return None
@@ -78,23 +83,37 @@ class JoinedSources:
     text: LiveText
 
     @staticmethod
-    def of(texts: Mapping[int, LiveText]) -> JoinedSources:
-        """Join the texts of sources, by their numbers; all have the same columns."""
-        parts = tuple(texts.values())
-        sizes = [part.numbers.count for part in parts]
-        starts = np.cumsum([0, *sizes[:-1]]).tolist()
-        columns = {
-            column: JoinedDocuments([part.columns[column] for part in parts], starts)
-            for column in parts[0].columns
-        }
-        live = np.concatenate([part.live for part in parts])
-        text = LiveText(columns, RowNumbers(dict(enumerate(sizes))), live)
-        return JoinedSources(tuple(texts), parts, text)
+    def of(texts: Mapping[int, LiveText], known: Iterable[JoinedSources] = ()) -> JoinedSources:
+        """Join the texts of sources.
 
-    @cached_property
-    def together(self) -> frozenset[int]:
-        """Their numbers."""
-        return frozenset(self.numbers)
+        Args:
+            texts: by the numbers of the sources; all have the same columns.
+            known: joined before; documents of the same sources are taken over, whichever of them are live.
+        """
+        numbers, parts = tuple(texts), tuple(texts.values())
+        same = next((one for one in known if one._has_documents(parts)), None)  # noqa: SLF001
+        if same is not None and same.numbers == numbers and all(map(operator.is_, same.parts, parts)):
+            return same
+        if same is not None:
+            columns, rows = same.text.columns, same.text.numbers
+        else:
+            sizes = [part.numbers.count for part in parts]
+            starts = np.cumsum([0, *sizes[:-1]]).tolist()
+            columns = {
+                column: JoinedDocuments([part.columns[column] for part in parts], starts)
+                for column in parts[0].columns
+            }
+            rows = RowNumbers(dict(enumerate(sizes)))
+        live = np.concatenate([part.live for part in parts])
+        return JoinedSources(numbers, parts, LiveText(columns, rows, live))
+
+    def _has_documents(self, parts: Sequence[LiveText]) -> bool:
+        """Return whether these are the documents of others."""
+        return len(parts) == len(self.parts) and all(
+            mine.columns.keys() == other.columns.keys()
+            and all(mine.columns[column] is documents for column, documents in other.columns.items())
+            for mine, other in zip(self.parts, parts, strict=True)
+        )
 
     @cached_property
     def starts(self) -> np.ndarray:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from execnodes.search.source import SearchSource
 from execnodes.text.bm25 import Postings, TextIndex, find_indices
-from execnodes.text.documents.column_documents import Cache, ColumnDocuments, RowNumbers
+from execnodes.text.documents.column_documents import Cache, ColumnDocuments, CountedDocuments, RowNumbers
 from execnodes.text.query.clauses import find_near_terms
 from execnodes.text.query.query import PhraseQuery
 from execnodes.text.query.tokenizer import TokenizedDocuments, Tokenizer
@@ -28,7 +28,7 @@ NO_POSTINGS = Postings(
 
 
 @dataclass(frozen=True, eq=False)
-class TokenPostings:
+class TokenPostings(CountedDocuments):
     """All terms of some documents, with positions; implements `ColumnDocuments`.
 
     Args:
@@ -118,6 +118,10 @@ class TokenPostings:
             documents[firsts], np.diff(offsets).astype(np.int32), self._positions[start:stop], offsets
         )
 
+    def has(self, term: str) -> bool:  # noqa: ARG002 - all are in memory
+        """Return True: nothing must be read."""
+        return True
+
     def phrase(self, query: PhraseQuery) -> np.ndarray | None:  # noqa: ARG002 - positions tell
         """Return None: it takes positions to find a phrase."""
         return None
@@ -138,7 +142,7 @@ class TokenPostings:
 
 
 @dataclass(frozen=True, eq=False)
-class GrowingPostings:
+class GrowingPostings(CountedDocuments):
     """Postings of rows from 0 on, in parts, so that new rows cost only themselves: a `ColumnDocuments`.
 
     Args:
@@ -179,6 +183,10 @@ class GrowingPostings:
     def postings(self, term: str, surface: str | None = None) -> Postings:
         """Return the postings of a term, with positions."""
         return join_postings([part.postings(term, surface) for part in self.parts])
+
+    def has(self, term: str) -> bool:  # noqa: ARG002 - all are in memory
+        """Return True: nothing must be read."""
+        return True
 
     def phrase(self, query: PhraseQuery) -> np.ndarray | None:  # noqa: ARG002 - positions tell
         """Return None: it takes positions to find a phrase."""
@@ -259,8 +267,10 @@ class LiveText:
         """Return the number of live documents of a column, and of their tokens."""
         found = self._sizes.get(column)
         if found is None:
-            counted = np.where(self.live, self.columns[column].lengths, 0)
-            found = int(np.count_nonzero(counted)), int(counted.sum(dtype=np.int64))
+            of_column = self.columns[column]
+            documents, tokens = of_column.totals
+            dead = of_column.lengths[np.flatnonzero(~self.live)]
+            found = documents - int(np.count_nonzero(dead)), tokens - int(dead.sum(dtype=np.int64))
             self._sizes[column] = found
         return found
 
