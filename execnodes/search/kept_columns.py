@@ -94,12 +94,9 @@ def take_kept_columns(
     if not isinstance(rows, LanceSource) or not all(_is_narrow(field.type) for field in fields):
         return None
     names = {**rows.stored_names, TOMBSTONE: TOMBSTONE}
-    stored = [field for field in fields if field.name in names]
-    numbers, owners = np.unique(addresses >> PIECE_BITS, return_inverse=True)
-    pieces = [
-        _Piece.of(source, rows, number, [(names[one.name], one) for one in stored])
-        for number in numbers.tolist()
-    ]
+    stored = [(names[one.name], one) for one in fields if one.name in names]
+    numbers, owners = _divide(addresses >> PIECE_BITS)
+    pieces = [_Piece.of(source, rows, number, stored) for number in numbers]
     kept = [piece.find(keep) for piece in pieces]
     missing = [at for at, found in enumerate(kept) if None in found]
     if missing and reads:
@@ -109,8 +106,17 @@ def take_kept_columns(
     if any(one is None for found in values for one in found):
         return None
     offsets = (addresses & (PIECE_ROWS - 1)).astype(np.int64)
-    taken = dict(zip([one.name for one in stored], _take(values, owners, offsets), strict=True))
+    taken = dict(zip([one.name for _, one in stored], _take(values, owners, offsets), strict=True))
     return [taken[one.name] if one.name in taken else pa.nulls(len(addresses), one.type) for one in fields]
+
+
+def _divide(pieces: np.ndarray) -> tuple[list[int], np.ndarray]:
+    """Return the distinct numbers of pieces, ascending, and for each row the index of its own."""
+    first = pieces[0]
+    if (pieces == first).all():
+        return [int(first)], np.zeros(len(pieces), dtype=np.int64)
+    numbers, owners = np.unique(pieces, return_inverse=True)
+    return numbers.tolist(), owners
 
 
 def _take(pieces: Sequence[Sequence[pa.Array]], owners: np.ndarray, offsets: np.ndarray) -> list[pa.Array]:
@@ -120,15 +126,13 @@ def _take(pieces: Sequence[Sequence[pa.Array]], owners: np.ndarray, offsets: np.
         return [column.take(places) for column in pieces[0]]
     order = np.argsort(owners, kind="stable")
     bounds = np.searchsorted(owners[order], np.arange(1, len(pieces)))
-    places = [pa.array(part) for part in np.split(offsets[order], bounds)]
-    back = np.empty(len(order), dtype=np.int64)
-    back[order] = np.arange(len(order))
-    return [
-        pa.concat_arrays([values.take(at) for values, at in zip(column, places, strict=True)]).take(
-            pa.array(back)
-        )
+    of_pieces = [pa.array(part) for part in np.split(offsets[order], bounds)]
+    taken = [
+        [values.take(places) for values, places in zip(column, of_pieces, strict=True)]
         for column in zip(*pieces, strict=True)
     ]
+    back = pa.array(np.argsort(order))
+    return [pa.concat_arrays(parts).take(back) for parts in taken]
 
 
 @dataclass(frozen=True, slots=True)
