@@ -30,6 +30,8 @@ MAX_BYTES = 1 << 20
 READ_AFTER = 8
 """So often rows are taken from a piece of a large fragment before it is read, which takes about as long."""
 _ENTRY_BYTES = 256
+_WORDS = {1: "u1", 2: "u2", 4: "u4", 8: "u8"}
+"""Numbers of so many bytes, as which values are moved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +62,31 @@ class _KeptColumn:
 
     Attributes:
         values: of all physical rows, in the table's type; None where they are too large to keep.
+        plain: the same as numbers of their width, which are taken quicker; None if some are NULL.
     """
 
     values: pa.Array | None
+    plain: np.ndarray | None
+
+    @staticmethod
+    def of(values: pa.Array) -> _KeptColumn:
+        """Return values that are kept."""
+        return _KeptColumn(values, _view_plain(values))
 
     @property
     def nbytes(self) -> int:
         """Bytes in memory."""
         return _ENTRY_BYTES + (0 if self.values is None else int(self.values.nbytes))
+
+
+def _view_plain(values: pa.Array) -> np.ndarray | None:
+    """Return values of whole bytes as such; None if they have another layout, or NULLs."""
+    kind = values.type
+    if pa.types.is_string(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind) or values.null_count:
+        return None
+    width = kind.bit_width // 8
+    dtype = _WORDS.get(width, f"V{width}")
+    return np.frombuffer(values.buffers()[1], dtype, len(values), values.offset * width)
 
 
 def take_kept_columns(
@@ -102,11 +121,14 @@ def take_kept_columns(
     if missing and reads:
         for at in _choose_pieces(missing, pieces, keep):
             kept[at] = pieces[at].read(keep)
-    values = [[None if one is None else one.values for one in found] for found in kept]
-    if any(one is None for found in values for one in found):
+    if any(one is None or one.values is None for found in kept for one in found):
         return None
     offsets = (addresses & (PIECE_ROWS - 1)).astype(np.int64)
-    taken = dict(zip([one.name for _, one in stored], _take(values, owners, offsets), strict=True))
+    columns = zip(*kept, strict=True)
+    taken = {
+        field.name: _take(field.type, column, owners, offsets)
+        for (_, field), column in zip(stored, columns, strict=True)
+    }
     return [taken[one.name] if one.name in taken else pa.nulls(len(addresses), one.type) for one in fields]
 
 
@@ -119,20 +141,28 @@ def _divide(pieces: np.ndarray) -> tuple[list[int], np.ndarray]:
     return numbers.tolist(), owners
 
 
-def _take(pieces: Sequence[Sequence[pa.Array]], owners: np.ndarray, offsets: np.ndarray) -> list[pa.Array]:
-    """Return each column's values at offsets, each within the piece that owns the row."""
-    if len(pieces) == 1:
-        places = pa.array(offsets)
-        return [column.take(places) for column in pieces[0]]
-    order = np.argsort(owners, kind="stable")
-    bounds = np.searchsorted(owners[order], np.arange(1, len(pieces)))
-    of_pieces = [pa.array(part) for part in np.split(offsets[order], bounds)]
-    taken = [
-        [values.take(places) for values, places in zip(column, of_pieces, strict=True)]
-        for column in zip(*pieces, strict=True)
-    ]
-    back = pa.array(np.argsort(order))
-    return [pa.concat_arrays(parts).take(back) for parts in taken]
+def _take(
+    kind: pa.DataType, pieces: Sequence[_KeptColumn], owners: np.ndarray, offsets: np.ndarray
+) -> pa.Array:
+    """Return a column's values at offsets, each within the piece that owns the row."""
+    plain = [one.plain for one in pieces if one.plain is not None]
+    if len(plain) < len(pieces):
+        order = np.argsort(owners, kind="stable")
+        bounds = np.searchsorted(owners[order], np.arange(1, len(pieces)))
+        parts = [
+            one.values.take(pa.array(part))
+            for one, part in zip(pieces, np.split(offsets[order], bounds), strict=True)
+            if one.values is not None
+        ]
+        return pa.concat_arrays(parts).take(pa.array(np.argsort(order)))
+    if len(plain) == 1:
+        found = plain[0][offsets]
+    else:
+        found = np.empty(len(offsets), dtype=plain[0].dtype)
+        for number, values in enumerate(plain):
+            here = owners == number
+            found[here] = values[offsets[here]]
+    return pa.Array.from_buffers(kind, len(found), [None, pa.py_buffer(found)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,9 +238,9 @@ class _Piece:
             msg = f"{self.rows.label} has {read.num_rows} of {count} rows of a fragment in column {stored!r}"
             raise CorruptDataError(msg)
         if pa.types.is_string(field.type) and read.column(stored).nbytes > MAX_BYTES + 8 * count:
-            return _KeptColumn(None)
+            return _KeptColumn(None, None)
         parts = [convert_columns(batch, (field,), self.rows.stored)[0] for batch in read.to_batches()]
-        return _KeptColumn(combine_chunks(pa.chunked_array(parts, field.type)))
+        return _KeptColumn.of(combine_chunks(pa.chunked_array(parts, field.type)))
 
 
 def _choose_pieces(missing: Sequence[int], pieces: Sequence[_Piece], keep: VectorCache) -> list[int]:

@@ -141,7 +141,7 @@ class GlobalBM25Exec(UnaryExec):
 
     def describe(self) -> str:
         """Return the query, the sources, and after execution the statistics."""
-        parts = [f"query={format_query(self.corpus.query)}", f"sources={self.sources}"]
+        parts = [f"k={self.k}", f"query={format_query(self.corpus.query)}", f"sources={self.sources}"]
         analysis = self.corpus.cached_analysis
         if analysis is not None:
             for column, of in analysis.statistics.items():

@@ -1,5 +1,6 @@
 """Rows are taken from columns that are kept, where these are narrow; else from Lance."""
 
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -135,3 +136,35 @@ def test_both_ways_give_the_same_rows(tmp_path: Path, keep: ByteCache) -> None:
     taken = take_columns(source(tmp_path, region=None), ADDRESSES, asked, keep)
     assert [one.to_pylist() for one in kept] == [one.to_pylist() for one in taken]
     assert [one.type for one in kept] == [one.type for one in taken] == [field.type for field in asked]
+
+
+TYPES: list[tuple[pa.DataType, list[Any]]] = [
+    (pa.int8(), [-1, 2, 3]),
+    (pa.uint16(), [1, 2, 65_535]),
+    (pa.float32(), [1.5, float("inf"), -0.0]),
+    (pa.float64(), [1.5, None, 2.5]),
+    (pa.bool_(), [True, False, True]),
+    (pa.date32(), [date(2000, 1, 1), date(2026, 11, 28), None]),
+    (pa.timestamp("us", "UTC"), [datetime(2000, 1, 1, tzinfo=UTC), datetime(2026, 11, 28, tzinfo=UTC), None]),
+    (pa.duration("ns"), [1, 2, 3]),
+    (pa.decimal128(20, 3), [Decimal("1.250"), Decimal("-7.000"), Decimal("0.001")]),
+    (pa.string(), ["", "é", None]),
+]
+
+
+@pytest.mark.parametrize("region", ["region", None])
+def test_values_of_all_narrow_types_are_kept_as_they_are(
+    tmp_path: Path, keep: ByteCache, region: str | None
+) -> None:
+    kinds = TYPES if region else [one for one in TYPES if one[0] != pa.string()]
+    schema = pa.schema([(f"c{number}", kind) for number, (kind, _) in enumerate(kinds)])
+    rows = pa.table([pa.array(values, kind) for kind, values in kinds], schema=schema)
+    dataset = lance.write_dataset(rows, tmp_path / "t", max_rows_per_file=2)
+    stored = {field.name: StoredColumn(field.name, field.type) for field in schema}
+    searched = SearchSource(0, LanceSource("t", dataset, schema, stored), "t", region_id=region)
+    addresses = np.array([1 << 32, 0, 1, 1 << 32], dtype=np.uint64)
+    found = [take_kept_columns(searched, addresses, list(schema), keep) for _ in range(READ_AFTER + 2)][-1]
+    assert found is not None
+    for column, taken in zip(rows.columns, found, strict=True):
+        assert taken.equals(pa.concat_arrays(column.chunks).take([2, 0, 1, 2]))
+        taken.validate(full=True)
