@@ -119,8 +119,11 @@ def take_columns(
         msg = f"{rows.label} has {taken.num_rows} of {len(unique)} rows that a search of it found"
         raise CorruptDataError(msg)
     (batch,) = taken.combine_chunks().to_batches()
+    columns = convert_columns(batch, fields, rows.stored)
+    if np.array_equal(unique, addresses):
+        return columns
     places = pa.array(repeated)
-    return [column.take(places) for column in convert_columns(batch, fields, rows.stored)]
+    return [column.take(places) for column in columns]
 
 
 def _take_in_memory(

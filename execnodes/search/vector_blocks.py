@@ -50,8 +50,7 @@ def find_live(source: SearchSource, addresses: np.ndarray) -> np.ndarray:
         if mask is None:
             live[here] = True
         else:
-            offsets = pa.array((addresses[here] & OFFSET_MASK).astype(np.uint32))
-            live[here] = mask.visible.take(offsets).to_numpy(zero_copy_only=False)
+            live[here] = mask.find_visible(addresses[here] & OFFSET_MASK)
     return live
 
 

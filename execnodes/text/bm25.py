@@ -69,17 +69,22 @@ class Scored:
         return self if factor == 1.0 else Scored(self.documents, self.scores * factor)
 
 
+def is_dense(sets: Iterable[np.ndarray]) -> bool:
+    """Return whether ascending sets have so many numbers that arrays of all are worth their room."""
+    parts = [part for part in sets if len(part)]
+    return bool(parts) and 1 + max(int(part[-1]) for part in parts) <= _SPARSE * sum(map(len, parts))
+
+
 def union(sets: Iterable[np.ndarray]) -> np.ndarray:
     """Return the numbers of any of the ascending sets, ascending (int64)."""
     parts = [part for part in sets if len(part)]
     if len(parts) < 2:
         return parts[0] if parts else np.empty(0, np.int64)
-    end = 1 + max(int(part[-1]) for part in parts)
-    if end > _SPARSE * sum(map(len, parts)):
+    if not is_dense(parts):
         merged = np.concatenate(parts)
         merged.sort(kind="stable")  # merges runs in order; np.unique would hash
         return merged[np.concatenate(([True], merged[1:] != merged[:-1]))]
-    marked = np.zeros(end, np.bool_)
+    marked = np.zeros(1 + max(int(part[-1]) for part in parts), np.bool_)
     for part in parts:
         marked[part] = True
     return np.flatnonzero(marked)

@@ -164,6 +164,11 @@ class RowNumbers:
         sizes = [self.physical_rows[int(fragment)] for fragment in self._fragments]
         return np.concatenate(([0], np.cumsum(np.array(sizes, dtype=np.int64))))
 
+    @cached_property
+    def runs(self) -> tuple[np.ndarray, np.ndarray]:
+        """Number of the first row of each fragment (int64), and its address (uint64)."""
+        return self._starts[:-1], self._fragments.astype(np.uint64) << OFFSET_BITS
+
     def numbers(self, addresses: np.ndarray) -> np.ndarray:
         """Return the numbers (int64) of row addresses (uint64); -1 for rows of other fragments."""
         if not len(self._fragments):

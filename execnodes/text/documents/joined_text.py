@@ -121,11 +121,18 @@ class JoinedSources:
         sizes = list(self.text.numbers.physical_rows.values())
         return np.cumsum([0, *sizes[:-1]])
 
+    @cached_property
+    def _runs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Number of the first row of each fragment, its address, and the number of its source."""
+        runs = [part.numbers.runs for part in self.parts]
+        return (
+            np.concatenate([first + start for (first, _), start in zip(runs, self.starts, strict=True)]),
+            np.concatenate([addresses for _, addresses in runs]),
+            np.repeat(np.array(self.numbers, dtype=np.int32), [len(first) for first, _ in runs]),
+        )
+
     def locate(self, documents: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the source (int32) and the row address there (uint64) of each document."""
-        places = np.searchsorted(self.starts, documents, side="right") - 1
-        addresses = np.empty(len(documents), dtype=np.uint64)
-        for place in np.unique(places).tolist():
-            here = places == place
-            addresses[here] = self.parts[place].numbers.addresses(documents[here] - self.starts[place])
-        return np.array(self.numbers, dtype=np.int32)[places], addresses
+        first, addresses, sources = self._runs
+        places = np.searchsorted(first, documents, side="right") - 1
+        return sources[places], addresses[places] + (documents - first[places]).astype(np.uint64)

@@ -18,6 +18,7 @@ from execnodes.text.bm25 import (
     compute_weight,
     find_indices,
     intersection,
+    is_dense,
     union,
 )
 from execnodes.text.documents.source_text import SelectedText
@@ -285,6 +286,8 @@ def _score_terms(clause: TermsClause, statistics: Statistics, index: TextIndex) 
     of = statistics[clause.column]
     times = Counter([token.text for _, token in clause.own_terms()])
     postings = {term: index.postings(clause.column, term) for term in times}
+    if clause.takes_any and is_dense([one.documents for one in postings.values()]):
+        return _score_densely(clause, of, times, postings, index)
     documents = find_candidates(clause, lambda _, term: postings[term].documents)
     if clause.phrase is not None and len(documents):
         known = index.phrase(clause.column, clause.phrase)
@@ -299,6 +302,24 @@ def _score_terms(clause: TermsClause, statistics: Statistics, index: TextIndex) 
         at, frequencies = find_frequencies(documents, postings[term])
         scores[at] += count * of.idf(term) * of.weight(frequencies, lengths[at])
     return Scored(documents, scores).times(clause.boost)
+
+
+def _score_densely(
+    clause: TermsClause,
+    statistics: ColumnStatistics,
+    times: Mapping[str, int],
+    postings: Mapping[str, Postings],
+    index: TextIndex,
+) -> Scored:
+    """Score the documents that have any term, in an array of all: each term adds more than nothing."""
+    scores = np.zeros(1 + max(int(one.documents[-1]) for one in postings.values() if len(one.documents)))
+    for term, count in times.items():
+        documents = postings[term].documents
+        lengths = index.lengths(clause.column, documents)
+        weights = statistics.weight(postings[term].frequencies, lengths)
+        scores[documents] += count * statistics.idf(term) * weights
+    found = np.flatnonzero(scores)
+    return Scored(found, scores[found]).times(clause.boost)
 
 
 @score_exactly.register
