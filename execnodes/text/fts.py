@@ -383,7 +383,11 @@ def build_candidates(sources: np.ndarray | int, addresses: np.ndarray, scores: n
     """
     query, of = np.zeros((2, len(scores)), dtype=np.int32)
     of[:] = sources
-    arrays = [pa.array(one) for one in (query, of, addresses, scores)]
+    # What `pa.array` finds out of each, types and NULLs, is known.
+    arrays = [
+        pa.Array.from_buffers(field.type, len(scores), [None, pa.py_buffer(values)])
+        for field, values in zip(TEXT_CANDIDATES, (query, of, addresses, scores), strict=True)
+    ]
     return pa.RecordBatch.from_arrays(arrays, schema=TEXT_CANDIDATES)
 
 
