@@ -149,7 +149,9 @@ def _plot_by_generations(context: BenchContext, shape: SearchShape) -> Iterator[
             if kind == "vector":
                 against += f"; planner {format_milliseconds(medians['planner'])}"
             bar = _BARS.get(kind) if generations == counts[-1] else None
-            yield Finding(f"{kind} top-{K}, {label}", format_milliseconds(ours), against, ours / floor, "x", bar)
+            yield Finding(
+                f"{kind} top-{K}, {label}", format_milliseconds(ours), against, ours / floor, "x", bar
+            )
     labels = {
         "vector": "vector",
         "full text": "full text",
