@@ -11,7 +11,7 @@ import pyarrow as pa
 from benchmarks.context import BenchContext, open_engine
 from benchmarks.plots import Curve, Plot
 from benchmarks.queries import build_hybrid_search, build_text_search
-from benchmarks.report import Finding, format_milliseconds
+from benchmarks.report import Bar, Finding, format_milliseconds
 from benchmarks.search_sides import (
     Effort,
     VectorSearch,
@@ -30,6 +30,8 @@ _RECALL = f"recall@{K}"
 _MEDIAN = "median latency (ms)"
 _OVERFETCH = 4.0
 _PLANNER_ROUNDS = 15
+_BARS = {"vector": Bar(2), "full text": Bar(1.5)}
+"""Against the base alone, with the most generations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +148,10 @@ def _plot_by_generations(context: BenchContext, shape: SearchShape) -> Iterator[
             against = f"base only {format_milliseconds(floor)}"
             if kind == "vector":
                 against += f"; planner {format_milliseconds(medians['planner'])}"
-            yield Finding(f"{kind} top-{K}, {label}", format_milliseconds(ours), against, ours / floor)
+            bar = _BARS.get(kind) if generations == counts[-1] else None
+            yield Finding(
+                f"{kind} top-{K}, {label}", format_milliseconds(ours), against, ours / floor, "x", bar
+            )
     labels = {
         "vector": "vector",
         "full text": "full text",

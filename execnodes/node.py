@@ -232,9 +232,10 @@ class UnionExec(ExecNode):
         if not self.inputs:
             msg = "UnionExec needs at least one input"
             raise ValueError(msg)
-        names = self.inputs[0].schema.names
+        schema = self.inputs[0].schema
+        names = schema.names
         for node in self.inputs[1:]:
-            if node.schema.names != names:
+            if node.schema is not schema and node.schema.names != names:
                 msg = f"UnionExec inputs differ: {names} and {node.schema.names} ({node.describe()})"
                 raise ValueError(msg)
 

@@ -93,6 +93,12 @@ class FragmentMask:
         bits = self.visible.buffers()[1][number * size : stop]
         return hashlib.blake2b(bits, digest_size=16).digest()
 
+    def find_visible(self, offsets: np.ndarray) -> np.ndarray:
+        """Return whether the rows at these offsets (uint64, in any order) are visible."""
+        bits = np.frombuffer(self.visible.buffers()[1], np.uint8)
+        shown: np.ndarray = (bits[offsets >> 3] >> (offsets & 7).astype(np.uint8) & 1).astype(np.bool_)
+        return shown
+
     def at(self, offsets: pa.UInt64Array) -> pa.BooleanArray:
         """Return one boolean for each of these ascending offsets within the fragment."""
         first, last = offsets[0].as_py() & OFFSET_MASK, offsets[-1].as_py() & OFFSET_MASK

@@ -1,8 +1,5 @@
 """Read the columns of candidates by their row addresses.
 
-A search finds a few rows in each of many generations, and a read of two rows from Lance costs as much as one
-of a thousand. Generations are small and never change, so narrow columns are read once and cached whole.
-
 Lance identifies rows by their addresses, except in datasets with stable row ids: there, `row_addr_allowlist`,
 `row_addr_blocklist` and `_take_rows` take row ids.
 """
@@ -21,6 +18,7 @@ from execnodes.node import ROW_ADDRESS, ExecNode, TaskContext, UnaryExec, rows_w
 from execnodes.rows.lance_filter import RowFilter
 from execnodes.rows.row_mask import OFFSET_BITS, OFFSET_MASK
 from execnodes.search.candidates import choose_helper_count, run_concurrently
+from execnodes.search.kept_columns import take_kept_columns
 from execnodes.search.source import SOURCE, SearchSource
 from execnodes.search.vector_blocks import VectorCache
 from execnodes.storage.source import LanceSource, MemTableSource, combine_chunks, convert_columns
@@ -87,115 +85,6 @@ def read_fragment_row_ids(source: SearchSource, fragment_id: int, keep: VectorCa
     return keep.compute(name, make, lambda ids: int(ids.nbytes))
 
 
-MAX_ROWS = 1 << 16
-"""Of a fragment whose columns are kept."""
-MAX_BYTES = 1 << 20
-"""Of one column of a fragment. What turns out to be larger is not read for its own sake again."""
-_ENTRY_BYTES = 256
-
-
-@dataclass(frozen=True, slots=True)
-class _ColumnName:
-    """The cache key of a fragment's column; equal for the same rows, read as the same type.
-
-    Attributes:
-        rows: see `SearchSource.fragment_identity`.
-        column: of the table.
-        type: of the values.
-    """
-
-    rows: Hashable
-    column: str
-    type: pa.DataType
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class _KeptColumn:
-    """A column of one fragment.
-
-    Attributes:
-        values: of the rows that are not deleted, in the table's type; None where they are too large to keep.
-        places: physical offset -> index into the values, -1 for deleted rows; None where no row is deleted.
-    """
-
-    values: pa.Array | None
-    places: np.ndarray | None
-
-
-def take_cached_columns(
-    source: SearchSource,
-    addresses: np.ndarray,
-    fields: Sequence[pa.Field],
-    keep: VectorCache,
-    *,
-    reads: bool = True,
-) -> list[pa.Array] | None:
-    """Return columns of rows of a generation, in the order of the addresses.
-
-    Args:
-        source: where the rows lie.
-        addresses: uint64; repeats allowed.
-        fields: columns of the table, or `_tombstone`.
-        keep: holds columns.
-        reads: whether columns are read that are not kept yet.
-
-    Returns:
-        None where they must be read: from a base table, or columns that are too large to keep.
-    """
-    rows = source.rows
-    if source.region_id is None or not isinstance(rows, LanceSource) or not all(map(_is_narrow, fields)):
-        return None
-    fragment_id = int(addresses[0] >> OFFSET_BITS)
-    if np.any(addresses >> OFFSET_BITS != fragment_id):
-        return None
-    offsets = (addresses & OFFSET_MASK).astype(np.int64)
-    columns = []
-    for field in fields:
-        if field.name != TOMBSTONE and field.name not in rows.stored:
-            columns.append(rows.stored.build_absent(field, len(addresses)))
-            continue
-        key = _ColumnName(source.fragment_identity(fragment_id), field.name, field.type)
-        read = partial(_read_column, rows, fragment_id, field)
-        found: _KeptColumn | None = keep.compute(key, read, _measure) if reads else keep.get(key)
-        if found is None:
-            return None
-        places = offsets if found.places is None else found.places[offsets]
-        if found.values is None or np.any(places < 0):
-            return None
-        columns.append(found.values.take(pa.array(places)))
-    return columns
-
-
-def _is_narrow(field: pa.Field) -> bool:
-    kind = field.type
-    return bool(pa.types.is_primitive(kind) or pa.types.is_string(kind) or pa.types.is_decimal(kind))
-
-
-def _read_column(rows: LanceSource, fragment_id: int, field: pa.Field) -> _KeptColumn:
-    dataset: Any = rows.dataset
-    fragment = dataset.get_fragment(fragment_id)
-    if fragment.physical_rows > MAX_ROWS:
-        return _KeptColumn(None, None)
-    names = {**rows.stored_names, TOMBSTONE: TOMBSTONE}
-    read = dataset.scanner(
-        columns=[names[field.name]], fragments=[fragment], with_row_address=True, batch_size=MAX_ROWS
-    ).to_table()
-    if read.nbytes > MAX_BYTES + 8 * read.num_rows:
-        return _KeptColumn(None, None)
-    (batch,) = read.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], schema=read.schema)]
-    (values,) = convert_columns(batch, [field], rows.stored)
-    if len(values) == fragment.physical_rows:
-        return _KeptColumn(values, None)
-    places = np.full(fragment.physical_rows, -1, dtype=np.int64)
-    places[batch.column(ROW_ADDRESS).to_numpy() & OFFSET_MASK] = np.arange(len(values))
-    return _KeptColumn(values, places)
-
-
-def _measure(column: _KeptColumn) -> int:
-    places = 0 if column.places is None else int(column.places.nbytes)
-    return _ENTRY_BYTES + places + (0 if column.values is None else int(column.values.nbytes))
-
-
 def take_columns(
     source: SearchSource, addresses: np.ndarray, fields: Sequence[pa.Field], keep: VectorCache
 ) -> list[pa.Array]:
@@ -213,7 +102,7 @@ def take_columns(
     rows = source.rows
     if not isinstance(rows, LanceSource):
         return _take_in_memory(rows, addresses, fields)
-    kept = take_cached_columns(source, addresses, fields, keep)
+    kept = take_kept_columns(source, addresses, fields, keep)
     if kept is not None:
         return kept
     names = {**rows.stored_names, TOMBSTONE: TOMBSTONE}
@@ -222,7 +111,7 @@ def take_columns(
         return [rows.stored.build_absent(field, len(addresses)) for field in fields]
     # The same row may be found by several queries, and Lance wants each once.
     unique, repeated = np.unique(addresses, return_inverse=True)
-    taken = _take_of_fragment(rows, unique, stored) if all(map(_is_narrow, fields)) else None
+    taken = _take_of_fragment(rows, unique, stored)
     if taken is None:
         dataset: Any = rows.dataset
         taken = dataset._take_rows(find_row_ids(source, unique, keep).tolist(), columns=stored)  # noqa: SLF001
@@ -230,8 +119,11 @@ def take_columns(
         msg = f"{rows.label} has {taken.num_rows} of {len(unique)} rows that a search of it found"
         raise CorruptDataError(msg)
     (batch,) = taken.combine_chunks().to_batches()
+    columns = convert_columns(batch, fields, rows.stored)
+    if np.array_equal(unique, addresses):
+        return columns
     places = pa.array(repeated)
-    return [column.take(places) for column in convert_columns(batch, fields, rows.stored)]
+    return [column.take(places) for column in columns]
 
 
 def _take_in_memory(
@@ -357,4 +249,4 @@ class TakeRowsExec(UnaryExec):
     def _find_kept(self, source: SearchSource, addresses: np.ndarray) -> list[pa.Array] | None:
         if isinstance(source.rows, MemTableSource):
             return _take_in_memory(source.rows, addresses, self._fields)
-        return take_cached_columns(source, addresses, self._fields, self.keep, reads=False)
+        return take_kept_columns(source, addresses, self._fields, self.keep, reads=False)

@@ -50,8 +50,7 @@ def find_live(source: SearchSource, addresses: np.ndarray) -> np.ndarray:
         if mask is None:
             live[here] = True
         else:
-            offsets = pa.array((addresses[here] & OFFSET_MASK).astype(np.uint32))
-            live[here] = mask.visible.take(offsets).to_numpy(zero_copy_only=False)
+            live[here] = mask.find_visible(addresses[here] & OFFSET_MASK)
     return live
 
 
@@ -71,6 +70,9 @@ class VectorCache(Protocol):
 
     def get(self, key: Hashable) -> Any:  # noqa: ANN401 - values of many types share one budget
         """Return the value of a key, or None."""
+
+    def put(self, key: Hashable, value: object, nbytes: int) -> None:
+        """Store a value that was computed elsewhere."""
 
     def compute(
         self, key: Hashable, make: Callable[[], Value], size: Callable[[Value], int] | None = None

@@ -63,7 +63,8 @@ def screen_nearest(
         return None
     wanted = query.astype(np.float32)
     with np.errstate(all="ignore"):
-        rough = block.squares - 2 * np.vecdot(vectors, wanted)
+        # Of one vector and many, einsum makes products quicker than vecdot, and on this thread alone.
+        rough = block.squares - 2 * np.einsum("ij,j->i", vectors, wanted)
         largest = block.squares.max() + np.vecdot(wanted, wanted)
     limits = np.finfo(np.float32)
     error = (float(largest) * float(limits.eps) + float(limits.smallest_subnormal)) * _ROUNDINGS

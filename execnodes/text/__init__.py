@@ -4,5 +4,5 @@
 - `documents`: the documents of one source, in memory or in a Lance index, or of several small ones, joined.
 - `bm25`: the formula and its inputs; sets of documents with scores.
 - `scoring`: statistics of all sources, candidates and scores.
-- `fts`: candidates of one source. `global_bm25`: the best of all.
+- `fts`: the best of one source. `joined_fts`: of small sources. `global_bm25`: of all.
 """

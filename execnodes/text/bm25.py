@@ -69,17 +69,22 @@ class Scored:
         return self if factor == 1.0 else Scored(self.documents, self.scores * factor)
 
 
+def is_dense(sets: Iterable[np.ndarray]) -> bool:
+    """Return whether ascending sets have so many numbers that arrays of all are worth their room."""
+    parts = [part for part in sets if len(part)]
+    return bool(parts) and 1 + max(int(part[-1]) for part in parts) <= _SPARSE * sum(map(len, parts))
+
+
 def union(sets: Iterable[np.ndarray]) -> np.ndarray:
     """Return the numbers of any of the ascending sets, ascending (int64)."""
     parts = [part for part in sets if len(part)]
     if len(parts) < 2:
         return parts[0] if parts else np.empty(0, np.int64)
-    end = 1 + max(int(part[-1]) for part in parts)
-    if end > _SPARSE * sum(map(len, parts)):
+    if not is_dense(parts):
         merged = np.concatenate(parts)
         merged.sort(kind="stable")  # merges runs in order; np.unique would hash
         return merged[np.concatenate(([True], merged[1:] != merged[:-1]))]
-    marked = np.zeros(end, np.bool_)
+    marked = np.zeros(1 + max(int(part[-1]) for part in parts), np.bool_)
     for part in parts:
         marked[part] = True
     return np.flatnonzero(marked)
@@ -105,6 +110,14 @@ def find_indices(numbers: np.ndarray, searched: np.ndarray) -> np.ndarray:
     place_of[numbers] = np.arange(len(numbers))
     found: np.ndarray = place_of[searched]
     return found
+
+
+def find_best(scores: np.ndarray, k: int, least: float) -> np.ndarray:
+    """Return which scores are at least `least` and, ties included, among the k highest (bool)."""
+    good: np.ndarray = scores >= least
+    if np.count_nonzero(good) > k:
+        good &= scores >= np.partition(scores, len(scores) - k)[len(scores) - k]
+    return good
 
 
 K1 = 1.2

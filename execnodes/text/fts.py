@@ -1,4 +1,4 @@
-"""Find documents of one source that may have a high score by the statistics of all live documents."""
+"""Find the best documents of one source, by the statistics of all live documents."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from execnodes.node import ROW_ADDRESS, ExecNode, TaskContext
 from execnodes.rows.lance_filter import RowFilter
 from execnodes.rows.row_mask import RowMask
 from execnodes.search.candidates import run_concurrently
-from execnodes.search.source import PLACE_FIELDS, SearchSource
+from execnodes.search.source import TEXT_CANDIDATES, SearchSource
 from execnodes.storage.source import LanceSource, MemTableSource, convert_columns
-from execnodes.text.bm25 import ColumnStatistics, find_indices, union
+from execnodes.text.bm25 import ColumnStatistics, find_best, find_indices, union
 from execnodes.text.documents.source_text import LiveText, SourceText
 from execnodes.text.query.clauses import BooleanClause, Clause, FuzzyClause, TermsClause
 from execnodes.text.query.query import Operator, TextQuery
 from execnodes.text.scoring.impacts import SLACK, TermImpacts, choose_depths, compute_bound_after
-from execnodes.text.scoring.scores import compute_bound, find_candidates
+from execnodes.text.scoring.scores import compute_bound, find_candidates, score_rows
 
 TASKS = 64
 """Between so many counts, a search can be stopped."""
@@ -95,10 +95,10 @@ class Corpus:
         for column in self.query.columns:
             frequencies = {
                 term: sum(
-                    text.frequency(column, term) if frequency is None else frequency
+                    text.frequency(column, term, surface) if frequency is None else frequency
                     for text, frequency in zip(self.texts, known[column, term], strict=True)
                 )
-                for term in terms.get(column, ())
+                for term, surface in terms.get(column, {}).items()
             }
             sizes = [text.size(column) for text in self.texts]
             documents, tokens = (sum(parts) for parts in zip((0, 0), *sizes, strict=True))
@@ -112,17 +112,23 @@ class Corpus:
         cached: Mapping[tuple[str, str], Sequence[int | None]],
         check: Callable[[], None],
     ) -> int:
-        """Find the frequencies that are not cached, in parallel; return how many they were."""
-        tasks = [
-            partial(text.frequency, column, term, terms[column][term])
+        """Find the frequencies that are not cached; return how many they were."""
+        missing = [
+            (text, column, term)
             for (column, term), frequencies in cached.items()
             for text, frequency in zip(self.texts, frequencies, strict=True)
             if frequency is None
         ]
+        # Others must be read: to ask for several at once takes less time.
+        tasks = [
+            partial(text.frequency, column, term, terms[column][term])
+            for text, column, term in missing
+            if not text.columns[column].has(term)
+        ]
         for start in range(0, len(tasks), TASKS):
             check()
             run_concurrently(tasks[start : start + TASKS])
-        return len(tasks)
+        return len(missing)
 
     def _expand(self, check: Callable[[], None], fuzzy: FuzzyClause) -> TermsClause:
         """Expand a fuzzy clause to the terms of live documents."""
@@ -263,10 +269,6 @@ def _filter_by_columns(text: SourceText, rows: LanceSource, row_filter: RowFilte
     return flags
 
 
-BOUND = "_bound"
-FTS_CANDIDATES = pa.schema([*PLACE_FIELDS, pa.field(BOUND, pa.float64())])
-"""Candidates without a score; `_bound`: no later candidate of the source has a higher one."""
-
 FEW_DOCUMENTS = 8_192
 """Up to so many documents that have one of the terms, all of them are candidates at once."""
 FEW_LISTS = 12
@@ -276,9 +278,9 @@ MANY_DOCUMENTS = 16_384
 
 @dataclass(frozen=True, eq=False)
 class FtsExec(ExecNode):
-    """Finds documents of one source that may match, in rounds, with high possible scores first.
+    """Finds the best documents of one source, in rounds, with high possible scores first.
 
-    Each batch is a round. Whoever reads them stops when no later candidate can be among the best.
+    Each batch is a round, with rows that may be among the k best so far. It ends when no later row can be.
 
     Args:
         text: the documents.
@@ -294,8 +296,8 @@ class FtsExec(ExecNode):
 
     @property
     def schema(self) -> pa.Schema:
-        """`FTS_CANDIDATES`."""
-        return FTS_CANDIDATES
+        """`TEXT_CANDIDATES`."""
+        return TEXT_CANDIDATES
 
     @property
     def source(self) -> SearchSource:
@@ -310,25 +312,28 @@ class FtsExec(ExecNode):
         parts = [source.label, f"columns=[{columns}]", how, *self.admitted.description]
         return f"FtsExec: {', '.join(parts)}"
 
+    def count_postings(self, analysis: Analysis) -> int:
+        """Return the number of postings of the query's terms in the source."""
+        return self.text.count_postings(analysis.terms)
+
     def batches(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
-        """Produce one batch per round."""
+        """Produce one batch per round, best first."""
         if partition:
             return
         analysis = self.corpus.analyze(context.check)
-        for rows, highest in self._read_rounds(analysis, context):
-            count = len(rows)
-            arrays = [
-                pa.array(np.zeros(count, dtype=np.int32)),
-                pa.array(np.full(count, self.source.number, dtype=np.int32)),
-                pa.array(self.text.numbers.addresses(rows)),
-                pa.array(np.full(count, highest)),
-            ]
-            yield pa.RecordBatch.from_arrays(arrays, schema=FTS_CANDIDATES)
+        for rows in self._read_rounds(analysis, context):
+            context.check()
+            context.count(self, "rounds")
+            context.count(self, "candidates", len(rows))
+            found = score_rows(analysis.clause, analysis.statistics, self.text, rows)
+            good = find_best(found.scores, self.k, context.floor())
+            addresses = self.text.numbers.addresses(found.documents[good])
+            yield build_candidates(self.source.number, addresses, found.scores[good])
 
-    def _read_rounds(self, analysis: Analysis, context: TaskContext) -> Iterator[tuple[np.ndarray, float]]:
-        """Yield row numbers, ascending, and an upper bound of the scores of later rows."""
+    def _read_rounds(self, analysis: Analysis, context: TaskContext) -> Iterator[np.ndarray]:
+        """Yield the row numbers of documents that may be among the best, ascending."""
         clause = analysis.clause
-        count = self.text.count_postings(analysis.terms)
+        count = self.count_postings(analysis)
         context.count(self, "postings", count)
         is_monotone = compute_bound(clause, {}) is not None
         # Of many lists, each has some documents that may still be good: in the end all are read.
@@ -336,7 +341,7 @@ class FtsExec(ExecNode):
         if count <= FEW_DOCUMENTS or not is_monotone or is_narrow(clause) or has_many_lists:
             rows = find_candidates(clause, lambda *term: self.text.postings(*term).documents)
             if len(rows) <= MANY_DOCUMENTS or not is_monotone or has_many_lists:
-                yield rows[self.flags[rows]], -np.inf
+                yield rows[self.flags[rows]]
                 return
         yield from self._read_by_impact(analysis, context)
 
@@ -345,7 +350,7 @@ class FtsExec(ExecNode):
         """One bool per row of the source: whether it is admitted."""
         return self.admitted.flags(self.text)
 
-    def _read_by_impact(self, analysis: Analysis, context: TaskContext) -> Iterator[tuple[np.ndarray, float]]:
+    def _read_by_impact(self, analysis: Analysis, context: TaskContext) -> Iterator[np.ndarray]:
         """Yield the best documents of each term, round by round; other documents score less."""
         lists = tuple(
             TermImpacts(column, term, analysis.statistics[column], self.text)
@@ -361,12 +366,29 @@ class FtsExec(ExecNode):
             rows = union([np.sort(part[self.flags[part]]) for part in parts])
             rows = rows[find_indices(given, rows) < 0]
             highest = compute_bound_after(lists, depths, analysis.clause)
-            yield rows, highest
-            context.check()
+            yield rows
             if highest < context.floor() * (1.0 - SLACK) or highest == -np.inf:
                 return
             given = union([given, rows])
             drawn, depths = depths, choose_depths(lists, depths, analysis.clause, context.floor())
+
+
+def build_candidates(sources: np.ndarray | int, addresses: np.ndarray, scores: np.ndarray) -> pa.RecordBatch:
+    """Return documents of one query as `TEXT_CANDIDATES`.
+
+    Args:
+        sources: number of each one's source, or of the only one.
+        addresses: in the source (uint64).
+        scores: float32.
+    """
+    query, of = np.zeros((2, len(scores)), dtype=np.int32)
+    of[:] = sources
+    # What `pa.array` finds out of each, types and NULLs, is known.
+    arrays = [
+        pa.Array.from_buffers(field.type, len(scores), [None, pa.py_buffer(values)])
+        for field, values in zip(TEXT_CANDIDATES, (query, of, addresses, scores), strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=TEXT_CANDIDATES)
 
 
 def is_narrow(clause: Clause) -> bool:

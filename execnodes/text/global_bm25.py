@@ -1,4 +1,4 @@
-"""Score the candidates of all sources with common statistics."""
+"""Find the best documents of all sources, by common statistics."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from execnodes.node import ROW_ADDRESS, MetricsSet, TaskContext, UnaryExec, UnionExec
-from execnodes.search.source import TEXT_CANDIDATES
-from execnodes.text.documents.joined_text import JoinedSources, JoinedText
-from execnodes.text.documents.source_text import SelectedText
-from execnodes.text.fts import Analysis, Corpus, FtsExec
+from execnodes.search.source import SCORE, SOURCE, TEXT_CANDIDATES
+from execnodes.text.fts import Corpus, FtsExec, build_candidates
+from execnodes.text.joined_fts import JoinedFtsExec
 from execnodes.text.query.query import (
     BooleanQuery,
     BoostQuery,
@@ -24,7 +23,6 @@ from execnodes.text.query.query import (
     PhraseQuery,
     TextQuery,
 )
-from execnodes.text.scoring.scores import score
 
 
 @singledispatch
@@ -75,7 +73,7 @@ def _format_list(queries: Sequence[TextQuery]) -> str:
 
 
 class BestDocuments:
-    """Collects the k documents with the highest scores, then by source and row number.
+    """Collects the k documents with the highest scores, then by source and row address.
 
     Args:
         k: how many are kept.
@@ -87,60 +85,48 @@ class BestDocuments:
         self.k = k
         self._scores = np.empty(0, dtype=np.float32)
         self._sources = np.empty(0, dtype=np.int32)
-        self._rows = np.empty(0, dtype=np.int64)
-
-    @property
-    def count(self) -> int:
-        """Number of documents so far."""
-        return len(self._scores)
+        self._addresses = np.empty(0, dtype=np.uint64)
 
     @property
     def least(self) -> float:
         """The score that further documents must exceed; minus infinity while fewer than k are collected."""
-        return float(self._scores[-1]) if self.count == self.k else -np.inf
+        return float(self._scores[-1]) if len(self._scores) == self.k else -np.inf
 
-    def add(self, sources: np.ndarray | int, rows: np.ndarray, scores: np.ndarray) -> None:
-        """Add documents.
+    def add(self, candidates: pa.RecordBatch) -> None:
+        """Add documents, as `TEXT_CANDIDATES`."""
+        sources, addresses, scores = (
+            np.concatenate((known, candidates.column(name).to_numpy()))
+            for known, name in (
+                (self._sources, SOURCE),
+                (self._addresses, ROW_ADDRESS),
+                (self._scores, SCORE),
+            )
+        )
+        order = np.lexsort((addresses, sources, -scores))[: self.k]
+        self._sources, self._addresses, self._scores = sources[order], addresses[order], scores[order]
 
-        Args:
-            sources: number of each one's source, or of the only one.
-            rows: their numbers in the source (int64).
-            scores: float32.
-        """
-        sources = np.broadcast_to(np.asarray(sources, dtype=np.int32), len(scores))
-        good = scores >= self.least
-        if good.sum() > self.k:
-            good &= scores >= np.partition(scores, len(scores) - self.k)[len(scores) - self.k]
-        scores = np.concatenate((self._scores, scores[good]))
-        rows = np.concatenate((self._rows, rows[good]))
-        sources = np.concatenate((self._sources, sources[good]))
-        order = np.lexsort((rows, sources, -scores))[: self.k]
-        self._scores, self._sources, self._rows = scores[order], sources[order], rows[order]
-
-    def result(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return sources, row numbers and scores, best first."""
-        return self._sources, self._rows, self._scores
+    def result(self) -> pa.RecordBatch:
+        """Return them as `TEXT_CANDIDATES`, best first."""
+        return build_candidates(self._sources, self._addresses, self._scores)
 
 
 @dataclass(frozen=True, eq=False)
 class GlobalBM25Exec(UnaryExec):
     """Finds the k best documents by BM25, with statistics over the live rows of all sources.
 
-    Candidates are drawn from one source after another, in rounds, until none that is left there can be among
+    Documents are taken from one search after another, in rounds, until none that is left there can be among
     the k best. So the result is that of scoring every document.
 
     Args:
-        input: `UnionExec` of an `FtsExec` for each source.
+        input: `UnionExec` of a search for each source, or for several.
         corpus: of the query; sources without candidates count as well.
         k: how many.
-        joined: small sources whose documents are scored at once; None where there are none.
         sources: how many the corpus has.
     """
 
     input: UnionExec
     corpus: Corpus
     k: int
-    joined: JoinedSources | None = None
     sources: int = 0
 
     @property
@@ -149,13 +135,13 @@ class GlobalBM25Exec(UnaryExec):
         return TEXT_CANDIDATES
 
     @cached_property
-    def searches(self) -> tuple[FtsExec, ...]:
+    def searches(self) -> tuple[FtsExec | JoinedFtsExec, ...]:
         """The inputs that find candidates."""
-        return tuple(node for node in self.input.inputs if isinstance(node, FtsExec))
+        return tuple(node for node in self.input.inputs if isinstance(node, FtsExec | JoinedFtsExec))
 
     def describe(self) -> str:
         """Return the query, the sources, and after execution the statistics."""
-        parts = [f"query={format_query(self.corpus.query)}", f"sources={self.sources}"]
+        parts = [f"k={self.k}", f"query={format_query(self.corpus.query)}", f"sources={self.sources}"]
         analysis = self.corpus.cached_analysis
         if analysis is not None:
             for column, of in analysis.statistics.items():
@@ -190,24 +176,17 @@ class GlobalBM25Exec(UnaryExec):
         context.count(self, "frequencies_counted", analysis.counted)
         context.count(self, "frequencies_known", analysis.known)
         best = BestDocuments(self.k)
-        apart = self._score_joined(self.joined, analysis, best, context)
-        for node in sorted(apart, key=lambda node: node.text.count_postings(analysis.terms)):
-            self._score_in_rounds(node, analysis, best, context)
+        below = replace(context, floor=lambda: best.least)
+        # The fewer documents there are, the sooner it is known what others must exceed.
+        for node in sorted(self.searches, key=lambda node: node.count_postings(analysis)):
+            for batch in node.execute(0, below):
+                context.check()
+                best.add(batch)
         if context.metrics is not None:
             self._measure_union(context.metrics)
-        if best.count:
-            yield self._build_batch(best)
-
-    def _build_batch(self, best: BestDocuments) -> pa.RecordBatch:
-        sources, rows, scores = best.result()
-        addresses = np.empty(len(rows), dtype=np.uint64)
-        texts = {node.text.source.number: node.text for node in self.searches}
-        for source in np.unique(sources).tolist():
-            of_source = sources == source
-            addresses[of_source] = texts[source].numbers.addresses(rows[of_source])
-        query = np.zeros(len(rows), dtype=np.int32)
-        arrays = [pa.array(one) for one in (query, sources, addresses, scores)]
-        return pa.RecordBatch.from_arrays(arrays, schema=TEXT_CANDIDATES)
+        found = best.result()
+        if found.num_rows:
+            yield found
 
     def _measure_union(self, metrics: MetricsSet) -> None:
         """Add up the metrics of the inputs, which this node executes itself, for the union."""
@@ -215,53 +194,3 @@ class GlobalBM25Exec(UnaryExec):
             of = metrics.of(node)
             if of is not None:
                 metrics.add(self.input, rows=of.output_rows, batches=of.output_batches, elapsed=of.elapsed)
-
-    def _score_joined(
-        self, joined: JoinedSources | None, analysis: Analysis, best: BestDocuments, context: TaskContext
-    ) -> Sequence[FtsExec]:
-        """Score all documents of small sources at once; return the searches of the others.
-
-        In small sources the number of calls determines the cost.
-        """
-        if joined is None or analysis.clause.phrases:
-            return self.searches
-        found = score(analysis.clause, analysis.statistics, JoinedText(joined.text, self._flags))
-        context.count(self, "rounds")
-        context.count(self, "candidates", len(found.documents))
-        places = np.searchsorted(joined.starts, found.documents, side="right") - 1
-        best.add(np.array(joined.numbers)[places], found.documents - joined.starts[places], found.scores)
-        together = frozenset(joined.numbers)
-        if context.metrics is not None:
-            counts = dict(zip(joined.numbers, np.bincount(places, minlength=len(together)), strict=True))
-            for node in self.searches:
-                if node.source.number in together:
-                    context.metrics.add(node, rows=int(counts[node.source.number]), batches=1)
-                    context.count(node, "postings", node.text.count_postings(analysis.terms))
-        return [node for node in self.searches if node.source.number not in together]
-
-    @property
-    def _flags(self) -> np.ndarray:
-        """One bool per row of the joined sources: whether it is admitted."""
-        assert self.joined is not None  # noqa: S101 - asked for these
-        searches = {node.source.number: node for node in self.searches}
-        of_joined = [searches.get(number) for number in self.joined.numbers]
-        if all(node is not None and node.admitted.are_all(node.text) for node in of_joined):
-            return self.joined.text.live
-        flags = np.zeros(len(self.joined.text.live), dtype=np.bool_)
-        for node, start in zip(of_joined, self.joined.starts.tolist(), strict=True):
-            if node is not None:
-                flags[start : start + len(node.flags)] = node.flags
-        return flags
-
-    def _score_in_rounds(
-        self, node: FtsExec, analysis: Analysis, best: BestDocuments, context: TaskContext
-    ) -> None:
-        """Score the documents of a source until no later one can be among the best."""
-        text = node.text
-        for batch in node.execute(0, replace(context, floor=lambda: best.least)):
-            context.check()
-            context.count(self, "rounds")
-            context.count(self, "candidates", batch.num_rows)
-            rows = text.numbers.numbers(batch.column(ROW_ADDRESS).to_numpy())
-            found = score(analysis.clause, analysis.statistics, SelectedText(text, rows))
-            best.add(node.source.number, found.documents, found.scores)

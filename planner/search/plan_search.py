@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 from execnodes import ExecNode, RowFilter, UnionExec
 from execnodes.search.candidates import (
@@ -21,7 +21,6 @@ from execnodes.search.knn import KnnExec
 from execnodes.search.knn_union import KnnUnionExec
 from execnodes.search.source import (
     DISTANCE,
-    SCORE,
     TEXT_CANDIDATES,
     VECTOR_CANDIDATES,
     IndexDescription,
@@ -33,6 +32,7 @@ from execnodes.search.vector_blocks import VectorCache
 from execnodes.search.vector_search import IndexSearch
 from execnodes.text.fts import AdmittedRows, Corpus, FtsExec
 from execnodes.text.global_bm25 import GlobalBM25Exec
+from execnodes.text.joined_fts import JoinedFtsExec
 from execnodes.text.query.clauses import Clause, analyze
 from execnodes.text.query.query import TextQuery
 from memwal.errors import InvalidInputError, PreconditionError
@@ -219,7 +219,7 @@ def plan_text(
     *,
     keeps: bool = False,
 ) -> ExecNode:
-    """Plan ``LimitExec(SortExec(GlobalBM25Exec(UnionExec(FtsExec...))))``: `TEXT_CANDIDATES`, best first.
+    """Plan ``GlobalBM25Exec(UnionExec(FtsExec...))``: at most k `TEXT_CANDIDATES`, best first.
 
     Args:
         visible: sources of all regions; their live rows are what statistics are about.
@@ -231,16 +231,36 @@ def plan_text(
         texts: opens those of sources.
         keeps: whether others will search the same sequence of visible sources.
     """
+    if not admitted:
+        return EmptyExec(TEXT_CANDIDATES)
     opened = texts.open(visible, keeps=keeps)
     corpus = Corpus(query, clause, opened.corpus, texts.quantized)
-    of_query = texts.select(opened, visible)
-    searches = tuple(
-        [FtsExec(of_query[one.number], corpus, k, AdmittedRows(one.live, row_filter)) for one in admitted]
-    )
-    if not searches:
-        return LimitExec(SortExec(EmptyExec(TEXT_CANDIDATES), SCORE, descending=True), k)
-    found = GlobalBM25Exec(UnionExec(searches), corpus, k, opened.joined, len(visible))
-    return LimitExec(SortExec(found, SCORE, descending=True), k)
+    shown = {one.number: one for one in visible}
+
+    def build_search(source: SearchSource) -> FtsExec:
+        text = texts.select(opened, shown[source.number])
+        return FtsExec(text, corpus, k, AdmittedRows(source.live, row_filter))
+
+    searches: list[FtsExec | JoinedFtsExec] = [
+        build_search(one) for one in admitted if one.number not in opened.group_of
+    ]
+    for joined in opened.joined:
+        small = [one for one in admitted if opened.group_of.get(one.number) is joined]
+        admits_all = (
+            row_filter is None
+            and len(small) == len(joined.numbers)
+            and all(one.live is shown[one.number].live for one in small)
+        )
+        if small:
+            build = partial(_build_searches, build_search, small)
+            searches.append(JoinedFtsExec(joined, corpus, k, admits_all, build))
+    return GlobalBM25Exec(UnionExec(tuple(searches)), corpus, k, len(visible))
+
+
+def _build_searches(
+    build: Callable[[SearchSource], FtsExec], sources: Sequence[SearchSource]
+) -> dict[int, FtsExec]:
+    return {one.number: build(one) for one in sources}
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -164,6 +164,11 @@ class RowNumbers:
         sizes = [self.physical_rows[int(fragment)] for fragment in self._fragments]
         return np.concatenate(([0], np.cumsum(np.array(sizes, dtype=np.int64))))
 
+    @cached_property
+    def runs(self) -> tuple[np.ndarray, np.ndarray]:
+        """Number of the first row of each fragment (int64), and its address (uint64)."""
+        return self._starts[:-1], self._fragments.astype(np.uint64) << OFFSET_BITS
+
     def numbers(self, addresses: np.ndarray) -> np.ndarray:
         """Return the numbers (int64) of row addresses (uint64); -1 for rows of other fragments."""
         if not len(self._fragments):
@@ -199,10 +204,27 @@ Value = TypeVar("Value")
 class Cache(Protocol):
     """A cache bounded in bytes; its keys identify immutable values."""
 
+    def __contains__(self, key: Hashable) -> bool:
+        """Return whether there is a value."""
+
     def compute(
         self, key: Hashable, make: Callable[[], Value], size: Callable[[Value], int] | None = None
     ) -> Value:
         """Return the cached value, or the result of `make`."""
+
+
+class CountedDocuments:
+    """What all documents of a column count to, in classes that are `ColumnDocuments`."""
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """See `ColumnDocuments`."""
+        raise NotImplementedError
+
+    @cached_property
+    def totals(self) -> tuple[int, int]:
+        """Number of rows that have tokens, and of all tokens."""
+        return int(np.count_nonzero(self.lengths)), int(self.lengths.sum(dtype=np.int64))
 
 
 class ColumnDocuments(Protocol):
@@ -216,6 +238,10 @@ class ColumnDocuments(Protocol):
     def lengths(self) -> np.ndarray:
         """Number of tokens of each row (int32); a row without tokens is no document."""
 
+    @property
+    def totals(self) -> tuple[int, int]:
+        """Number of rows that have tokens, and of all tokens."""
+
     def postings(self, term: str, surface: str | None = None) -> Postings:
         """Return the rows that have a term, ascending, with frequencies.
 
@@ -223,6 +249,9 @@ class ColumnDocuments(Protocol):
             term: as the tokenizer makes it.
             surface: a text of which this term alone is made, if there is one.
         """
+
+    def has(self, term: str) -> bool:
+        """Return whether the postings of a term need not be read."""
 
     def phrase(self, query: PhraseQuery) -> np.ndarray | None:
         """Return the rows with a phrase, ascending, if positions are not needed to find them."""

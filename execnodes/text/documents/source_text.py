@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from execnodes.search.source import SearchSource
-from execnodes.text.bm25 import Postings, find_indices
-from execnodes.text.documents.column_documents import Cache, ColumnDocuments, RowNumbers
+from execnodes.text.bm25 import Postings, TextIndex, find_indices
+from execnodes.text.documents.column_documents import Cache, ColumnDocuments, CountedDocuments, RowNumbers
 from execnodes.text.query.clauses import find_near_terms
 from execnodes.text.query.query import PhraseQuery
 from execnodes.text.query.tokenizer import TokenizedDocuments, Tokenizer
@@ -27,7 +28,7 @@ NO_POSTINGS = Postings(
 
 
 @dataclass(frozen=True, eq=False)
-class TokenPostings:
+class TokenPostings(CountedDocuments):
     """All terms of some documents, with positions; implements `ColumnDocuments`.
 
     Args:
@@ -117,6 +118,10 @@ class TokenPostings:
             documents[firsts], np.diff(offsets).astype(np.int32), self._positions[start:stop], offsets
         )
 
+    def has(self, term: str) -> bool:  # noqa: ARG002 - all are in memory
+        """Return True: nothing must be read."""
+        return True
+
     def phrase(self, query: PhraseQuery) -> np.ndarray | None:  # noqa: ARG002 - positions tell
         """Return None: it takes positions to find a phrase."""
         return None
@@ -137,7 +142,7 @@ class TokenPostings:
 
 
 @dataclass(frozen=True, eq=False)
-class GrowingPostings:
+class GrowingPostings(CountedDocuments):
     """Postings of rows from 0 on, in parts, so that new rows cost only themselves: a `ColumnDocuments`.
 
     Args:
@@ -179,6 +184,10 @@ class GrowingPostings:
         """Return the postings of a term, with positions."""
         return join_postings([part.postings(term, surface) for part in self.parts])
 
+    def has(self, term: str) -> bool:  # noqa: ARG002 - all are in memory
+        """Return True: nothing must be read."""
+        return True
+
     def phrase(self, query: PhraseQuery) -> np.ndarray | None:  # noqa: ARG002 - positions tell
         """Return None: it takes positions to find a phrase."""
         return None
@@ -189,16 +198,22 @@ class GrowingPostings:
         return sorted(found, key=str.encode)
 
 
-def join_postings(parts: list[Postings]) -> Postings:
-    """Concatenate the postings of consecutive rows, all with positions."""
-    if len(parts) == 1:
+def join_postings(parts: Sequence[Postings], starts: Sequence[int] | None = None) -> Postings:
+    """Concatenate the postings of consecutive rows, all with positions.
+
+    Args:
+        parts: in the order of their rows.
+        starts: what is added to the row numbers of each; None for nothing.
+    """
+    if len(parts) == 1 and starts is None:
         return parts[0]
     documents, frequencies, positions = [], [], []
-    for part in parts:
-        assert part.positions is not None  # noqa: S101 - texts in memory know them
-        documents.append(part.documents)
-        frequencies.append(part.frequencies)
-        positions.append(part.positions)
+    for part, start in zip(parts, starts or itertools.repeat(0), strict=False):
+        if len(part.documents):
+            assert part.positions is not None  # noqa: S101 - texts in memory know them
+            documents.append(part.documents + start if start else part.documents)
+            frequencies.append(part.frequencies)
+            positions.append(part.positions)
     counts = np.concatenate([np.empty(0, dtype=np.int32), *frequencies])
     return Postings(
         np.concatenate([np.empty(0, dtype=np.int64), *documents]),
@@ -214,7 +229,7 @@ FREQUENCIES_KNOWN = 4_096
 
 @dataclass(frozen=True, eq=False)
 class LiveText:
-    """The documents of one source, their liveness, and the statistics of live ones.
+    """The documents of one source, their liveness, and the statistics of live ones; implements `TextIndex`.
 
     It is the same for all queries as long as the same rows are live.
 
@@ -235,12 +250,27 @@ class LiveText:
         """Bytes in memory, without the documents."""
         return int(self.live.nbytes) + ENTRY_BYTES
 
+    def lengths(self, column: str, documents: np.ndarray) -> np.ndarray:
+        """Return the number of tokens of the column in these documents."""
+        found: np.ndarray = self.columns[column].lengths[documents]
+        return found
+
+    def postings(self, column: str, term: str) -> Postings:
+        """Return the postings of a term, in documents that are not live as well."""
+        return self.columns[column].postings(term)
+
+    def phrase(self, column: str, query: PhraseQuery) -> np.ndarray | None:
+        """Return the documents with a phrase; None if it takes positions to find them."""
+        return self.columns[column].phrase(query)
+
     def size(self, column: str) -> tuple[int, int]:
         """Return the number of live documents of a column, and of their tokens."""
         found = self._sizes.get(column)
         if found is None:
-            counted = np.where(self.live, self.columns[column].lengths, 0)
-            found = int(np.count_nonzero(counted)), int(counted.sum(dtype=np.int64))
+            of_column = self.columns[column]
+            documents, tokens = of_column.totals
+            dead = of_column.lengths[np.flatnonzero(~self.live)]
+            found = documents - int(np.count_nonzero(dead)), tokens - int(dead.sum(dtype=np.int64))
             self._sizes[column] = found
         return found
 
@@ -294,14 +324,13 @@ class SourceText:
 
     def lengths(self, column: str, documents: np.ndarray) -> np.ndarray:
         """Return the number of tokens of the column in these documents."""
-        found: np.ndarray = self.text.columns[column].lengths[documents]
-        return found
+        return self.text.lengths(column, documents)
 
     def postings(self, column: str, term: str) -> Postings:
         """Return the postings of a term."""
         found = self._found.get((column, term))
         if found is None:
-            found = self._found[column, term] = self.text.columns[column].postings(term)
+            found = self._found[column, term] = self.text.postings(column, term)
         return found
 
     def count_postings(self, terms: Iterable[tuple[str, str]]) -> int:
@@ -310,19 +339,19 @@ class SourceText:
 
     def phrase(self, column: str, query: PhraseQuery) -> np.ndarray | None:
         """Return the documents with a phrase; None if it takes positions to find them."""
-        return self.text.columns[column].phrase(query)
+        return self.text.phrase(column, query)
 
 
 @dataclass(frozen=True, eq=False)
 class SelectedText:
-    """Some rows of a source; implements `TextIndex`.
+    """Some documents of many; implements `TextIndex`.
 
     Args:
         text: all of them.
         rows: their numbers, ascending.
     """
 
-    text: SourceText
+    text: TextIndex
     rows: np.ndarray
 
     def lengths(self, column: str, documents: np.ndarray) -> np.ndarray:

@@ -17,7 +17,7 @@ from execnodes.node import ROW_ADDRESS
 from execnodes.search.source import SCORE
 from execnodes.storage.source import LanceSource, convert_columns
 from execnodes.text.bm25 import K1, ColumnStatistics, Postings
-from execnodes.text.documents.column_documents import Cache, RowNumbers, TermDictionary
+from execnodes.text.documents.column_documents import Cache, CountedDocuments, RowNumbers, TermDictionary
 from execnodes.text.documents.source_text import NO_POSTINGS, TokenPostings
 from execnodes.text.query.query import PhraseQuery, convert_to_lance_query
 from execnodes.text.query.tokenizer import Tokenizer
@@ -94,7 +94,7 @@ class _TextsName:
 
 
 @dataclass(frozen=True, eq=False)
-class IndexedDocuments:
+class IndexedDocuments(CountedDocuments):
     """The indexed documents of a dataset; implements `ColumnDocuments`.
 
     A term's postings are asked of Lance once: all rows that match it, with scores. As a score says how often
@@ -125,6 +125,10 @@ class IndexedDocuments:
     def postings(self, term: str, surface: str | None = None) -> Postings:
         """Return the postings of a term, without positions."""
         return self.cache.compute(_PostingsName(self.name, term), lambda: self._find(term, surface), _measure)
+
+    def has(self, term: str) -> bool:
+        """Return whether the postings of a term are cached."""
+        return _PostingsName(self.name, term) in self.cache
 
     def phrase(self, query: PhraseQuery) -> np.ndarray | None:
         """Return the rows with a phrase."""

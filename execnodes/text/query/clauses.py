@@ -148,6 +148,11 @@ class TermsClause(Clause):
     boost: float = 1.0
     phrase: PhraseQuery | None = None
 
+    @property
+    def takes_any(self) -> bool:
+        """Whether one of the terms is enough to match."""
+        return self.operator is Operator.OR and self.phrase is None
+
     def own_terms(self) -> Iterable[tuple[str, Token]]:
         """Return column and term of each term; repeated terms are repeated."""
         return [(self.column, token) for group in self.groups for token in group]

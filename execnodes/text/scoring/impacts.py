@@ -181,15 +181,23 @@ def choose_depths(
     reached = list(depths)
     if floor == -math.inf:
         return [min(depth * GROWTH, len(one)) for one, depth in zip(lists, depths, strict=True)]
-    while compute_bound_after(lists, reached, clause) >= floor * (1.0 - SLACK):
-        steps = []
-        for place, (one, depth) in enumerate(zip(lists, reached, strict=True)):
-            if depth < len(one):
-                further = min(depth + max(depth // 2, 1), len(one))
-                gain = (one.highest(depth) - one.highest(further)) / (further - depth)
-                steps.append((gain, -further, place, further))
-        if not steps:
-            break
-        _, _, place, further = max(steps)
-        reached[place] = further
+    bounds: dict[str, dict[str, float]] = {}
+    for one, depth in zip(lists, depths, strict=True):
+        bounds.setdefault(one.column, {})[one.term] = one.highest(depth)
+
+    def find_step(place: int) -> tuple[float, int]:
+        """Return what the next step in a list lowers the bound per document, and where it leads."""
+        one, depth = lists[place], reached[place]
+        further = min(depth + max(depth // 2, 1), len(one))
+        return (bounds[one.column][one.term] - one.highest(further)) / (further - depth), further
+
+    steps = {place: find_step(place) for place, one in enumerate(lists) if reached[place] < len(one)}
+    while steps and (compute_bound(clause, bounds) or 0.0) >= floor * (1.0 - SLACK):
+        place = max(steps, key=lambda place: (steps[place][0], -steps[place][1]))
+        one, reached[place] = lists[place], steps[place][1]
+        bounds[one.column][one.term] = one.highest(reached[place])
+        if reached[place] < len(one):
+            steps[place] = find_step(place)
+        else:
+            del steps[place]
     return reached

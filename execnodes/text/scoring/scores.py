@@ -18,8 +18,10 @@ from execnodes.text.bm25 import (
     compute_weight,
     find_indices,
     intersection,
+    is_dense,
     union,
 )
+from execnodes.text.documents.source_text import SelectedText
 from execnodes.text.query.clauses import (
     BestClause,
     BooleanClause,
@@ -141,7 +143,7 @@ def find_candidates(clause: Clause, documents: DocumentsOf) -> np.ndarray:
 @find_candidates.register
 def _match_terms(clause: TermsClause, documents: DocumentsOf) -> np.ndarray:
     of = {term: documents(clause.column, term) for term in clause.terms.get(clause.column, ())}
-    if clause.operator is Operator.OR and clause.phrase is None:
+    if clause.takes_any:
         return union(of.values())
     return intersection(union(of[token.text] for token in group) for group in clause.groups)
 
@@ -211,23 +213,66 @@ def _bound_boost(clause: BoostClause, bounds: Bounds) -> float | None:
 Statistics = Mapping[str, ColumnStatistics]
 
 
-def score(clause: Clause, statistics: Statistics, index: TextIndex) -> Scored:
+def score(
+    clause: Clause, statistics: Statistics, index: TextIndex, *, live: np.ndarray | None = None
+) -> Scored:
     """Score the documents that match as Lance does (float32).
 
     Args:
         clause: with fuzzy words expanded.
         statistics: of each column of the clause, with the frequency of each of its terms.
         index: the documents.
+        live: one bool per document: whether it counts; None where all do.
 
     Raises:
         InvalidInputError: boosts make scores too large.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         found = score_exactly(clause, statistics, index)
+    if live is not None:
+        counts = live[found.documents]
+        found = Scored(found.documents[counts], found.scores[counts])
+    return _round_scores(found)
+
+
+def score_rows(clause: Clause, statistics: Statistics, index: TextIndex, rows: np.ndarray) -> Scored:
+    """Score those of some documents that match, as `score` does.
+
+    Args:
+        clause: see `score`.
+        statistics: see `score`.
+        index: all documents.
+        rows: numbers of those that count, ascending.
+
+    Raises:
+        InvalidInputError: boosts make scores too large.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        if isinstance(clause, TermsClause) and clause.takes_any:
+            found = _score_any(clause, statistics, index, rows)
+        else:
+            found = score_exactly(clause, statistics, SelectedText(index, rows))
+    return _round_scores(found)
+
+
+def _round_scores(found: Scored) -> Scored:
+    with np.errstate(over="ignore"):
         scores = found.scores.astype(np.float32)
     if not np.isfinite(scores).all():
         raise InvalidInputError("the boosts of the text query make scores too large: give smaller ones")
     return Scored(found.documents, scores)
+
+
+def _score_any(clause: TermsClause, statistics: Statistics, index: TextIndex, rows: np.ndarray) -> Scored:
+    """Score those of some documents that have any term, with one look at the postings of each."""
+    of = statistics[clause.column]
+    lengths = index.lengths(clause.column, rows)
+    scores, matches = np.zeros(len(rows)), np.zeros(len(rows), np.bool_)
+    for term, count in Counter([token.text for _, token in clause.own_terms()]).items():
+        at, frequencies = find_frequencies(rows, index.postings(clause.column, term))
+        scores[at] += count * of.idf(term) * of.weight(frequencies, lengths[at])
+        matches[at] = True
+    return Scored(rows[matches], scores[matches]).times(clause.boost)
 
 
 @singledispatch
@@ -241,6 +286,8 @@ def _score_terms(clause: TermsClause, statistics: Statistics, index: TextIndex) 
     of = statistics[clause.column]
     times = Counter([token.text for _, token in clause.own_terms()])
     postings = {term: index.postings(clause.column, term) for term in times}
+    if clause.takes_any and is_dense([one.documents for one in postings.values()]):
+        return _score_densely(clause, of, times, postings, index)
     documents = find_candidates(clause, lambda _, term: postings[term].documents)
     if clause.phrase is not None and len(documents):
         known = index.phrase(clause.column, clause.phrase)
@@ -255,6 +302,24 @@ def _score_terms(clause: TermsClause, statistics: Statistics, index: TextIndex) 
         at, frequencies = find_frequencies(documents, postings[term])
         scores[at] += count * of.idf(term) * of.weight(frequencies, lengths[at])
     return Scored(documents, scores).times(clause.boost)
+
+
+def _score_densely(
+    clause: TermsClause,
+    statistics: ColumnStatistics,
+    times: Mapping[str, int],
+    postings: Mapping[str, Postings],
+    index: TextIndex,
+) -> Scored:
+    """Score the documents that have any term, in an array of all: each term adds more than nothing."""
+    scores = np.zeros(1 + max(int(one.documents[-1]) for one in postings.values() if len(one.documents)))
+    for term, count in times.items():
+        documents = postings[term].documents
+        lengths = index.lengths(clause.column, documents)
+        weights = statistics.weight(postings[term].frequencies, lengths)
+        scores[documents] += count * statistics.idf(term) * weights
+    found = np.flatnonzero(scores)
+    return Scored(found, scores[found]).times(clause.boost)
 
 
 @score_exactly.register

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -104,28 +104,60 @@ class OpenTexts:
     Attributes:
         sources: whose texts they are.
         texts: of each, by its number.
+        joined: those of small sources, joined: of generations and of the base table, and of logs.
     """
 
     sources: Sequence[SearchSource]
     texts: Mapping[int, LiveText]
+    joined: tuple[JoinedSources, ...]
+
+    @staticmethod
+    def of(
+        sources: Sequence[SearchSource], texts: Mapping[int, LiveText], before: OpenTexts | None
+    ) -> OpenTexts:
+        """Join the texts of small sources.
+
+        Args:
+            sources: whose texts they are.
+            texts: of each, by its number.
+            before: others of the same table, whose joined documents are taken over where they are the same.
+        """
+        small = [one for one in sources if one.index is None and texts[one.number].numbers.count <= _FEW_ROWS]
+        # Logs grow with each write, which leaves the documents of the others as they are.
+        groups = ([one for one in small if one.stem is None], [one for one in small if one.stem is not None])
+        known = () if before is None else before.joined
+        return OpenTexts(
+            sources,
+            texts,
+            tuple(
+                JoinedSources.of({one.number: texts[one.number] for one in group}, known)
+                for group in groups
+                if len(group) > 1
+            ),
+        )
 
     @cached_property
-    def joined(self) -> JoinedSources | None:
-        """Those of small sources in one; None where fewer than two are small."""
-        small = {
-            source.number: text
-            for source in self.sources
-            if source.index is None and (text := self.texts[source.number]).numbers.count <= _FEW_ROWS
-        }
-        return JoinedSources.of(small) if len(small) > 1 else None
+    def group_of(self) -> Mapping[int, JoinedSources]:
+        """Number of a source -> the joined ones that it is among; others are absent."""
+        return {number: joined for joined in self.joined for number in joined.numbers}
 
     @cached_property
     def corpus(self) -> tuple[LiveText, ...]:
         """The texts of all sources, joined where they can be."""
-        if self.joined is None:
-            return tuple(self.texts.values())
-        numbers = frozenset(self.joined.numbers)
-        return (self.joined.text, *(text for number, text in self.texts.items() if number not in numbers))
+        apart = (text for number, text in self.texts.items() if number not in self.group_of)
+        return (*(one.text for one in self.joined), *apart)
+
+    def find(self, place: int, source: SearchSource) -> LiveText | None:
+        """Return the text of a source if one with the same rows, live and dead, has the same place here."""
+        if place >= len(self.sources):
+            return None
+        known = self.sources[place]
+        is_same = (
+            known.live is source.live
+            and (known.index is None) == (source.index is None)
+            and known.identity == source.identity
+        )
+        return self.texts[known.number] if is_same else None
 
     @property
     def nbytes(self) -> int:
@@ -177,30 +209,26 @@ class SourceTexts:
             LanceGatewayError: one can't be read.
         """
         if self.place is None or not keeps:
-            return self._open(sources)
+            return self._open(sources, None)
         name = _OpenTextsName(self.place, self._term_names)
         known: OpenTexts | None = self.cache.get(name)
         if known is None or known.sources is not sources:
-            known = self._open(sources)
+            known = self._open(sources, known)
             self.cache.put(name, known, known.nbytes)
         return known
 
-    def _open(self, sources: Sequence[SearchSource]) -> OpenTexts:
-        digests = [source.live.digests(source.fragments) for source in sources]
-        return OpenTexts(
-            sources,
-            {
-                source.number: self._build_live_text(source, digest)
-                for source, digest in zip(sources, digests, strict=True)
-            },
-        )
+    def _open(self, sources: Sequence[SearchSource], before: OpenTexts | None) -> OpenTexts:
+        texts = {}
+        for place, source in enumerate(sources):
+            text = None if before is None else before.find(place, source)
+            texts[source.number] = text or self._build_live_text(source)
+        return OpenTexts.of(sources, texts, before)
 
-    def select(self, opened: OpenTexts, sources: Iterable[SearchSource]) -> dict[int, SourceText]:
-        """Return number -> texts of sources for one query."""
-        tokenizers, texts = self.tokenizers, opened.texts
-        return {one.number: SourceText(one, texts[one.number], tokenizers, self.cache) for one in sources}
+    def select(self, opened: OpenTexts, source: SearchSource) -> SourceText:
+        """Return the texts of a source for one query."""
+        return SourceText(source, opened.texts[source.number], self.tokenizers, self.cache)
 
-    def _build_live_text(self, source: SearchSource, digests: ShownRows) -> LiveText:
+    def _build_live_text(self, source: SearchSource) -> LiveText:
         """Return the texts of a source with its live rows; the same object until they change."""
 
         def find() -> LiveText:
@@ -208,6 +236,7 @@ class SourceTexts:
             columns = {column: self._open_documents(source, column, numbers) for column in self.indexes}
             return LiveText(columns, numbers, live)
 
+        digests = source.live.digests(source.fragments)
         state = _LiveTextName(source.identity, source.index is None, digests, self._term_names)
         if source.stem is None:
             return self.cache.compute(state, find)

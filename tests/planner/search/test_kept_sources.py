@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from execnodes.text.documents.joined_text import JoinedSources
 from execnodes.text.query.query import MatchQuery
 from planner.engine import QueryEngine
 from planner.scans.settings import DEFAULT_SETTINGS, NO_SHORTCUTS, SessionSettings
@@ -122,8 +123,7 @@ def test_texts_of_the_same_sources_are_opened_once_if_there_is_room(tmp_path: Pa
     base: Any = sources[0].rows
     texts = SourceTexts({"body": description(base.dataset)}, cache, history.decoded, base.place)
     opened = texts.open(sources, keeps=True)
-    assert opened.joined is not None
-    assert opened.joined.numbers == (1, 2, 3, 4, 5)
+    assert [joined.numbers for joined in opened.joined] == [(1, 2, 3, 4)]
     again = texts.open(sources, keeps=True)
     assert (again is opened) == (cache_bytes > opened.nbytes)
     assert texts.open(history.sources(), keeps=True) is not opened
@@ -133,13 +133,40 @@ def test_texts_of_the_same_sources_are_opened_once_if_there_is_room(tmp_path: Pa
     assert cache.nbytes <= cache_bytes
 
 
+def test_joined_documents_outlive_writes_and_their_live_rows_do_not(tmp_path: Path) -> None:
+    history = TextHistory(tmp_path)
+    for layer in (*LAYERS, Layer([(7, ("teal",))], "tail")):
+        history.add(layer)
+    base: Any = history.sources()[0].rows
+    cache = ByteCache(1 << 26)
+    texts = SourceTexts({"body": description(base.dataset)}, cache, history.decoded, base.place)
+
+    def open_texts() -> tuple[JoinedSources, ...]:
+        opened = texts.open(history.sources(), keeps=True)
+        for word in WORDS:
+            apart = sum(text.frequency("body", word) for text in opened.texts.values())
+            assert sum(text.frequency("body", word) for text in opened.corpus) == apart
+        return opened.joined
+
+    generations, logs = open_texts()
+    history.put((50, (WORDS[0],)))
+    assert open_texts()[0] is generations
+    history.put((21, (WORDS[0],)))
+    superseding, more_logs = open_texts()
+    assert superseding.text.columns is generations.text.columns
+    assert superseding.text.live.sum() == generations.text.live.sum() - 1
+    assert more_logs.text.columns is not logs.text.columns
+
+
 def test_joined_postings_are_counted_before_they_are_joined(tmp_path: Path) -> None:
     history = TextHistory(tmp_path)
     for layer in LAYERS:
         history.add(layer)
     history.search(MatchQuery("red teal", "body"))
-    joined: Any = history.node.input.input.joined.text.columns["body"]
+    (_, _, search) = history.node.searches
+    joined = search.joined.text.columns["body"]
     bound = joined.nbytes
     postings = [joined.postings(word) for word in WORDS]
-    assert sum(one.documents.nbytes + one.frequencies.nbytes for one in postings) <= bound
+    arrays = [(one.documents, one.frequencies, one.positions, one.offsets) for one in postings]
+    assert sum(one.nbytes for of_word in arrays for one in of_word) <= bound
     assert joined.nbytes == bound

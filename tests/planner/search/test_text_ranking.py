@@ -179,6 +179,7 @@ def test_few_candidates_are_drawn_from_many_documents(tmp_path: Path):
     made = (" ".join(["word"] * (n % 9 + 1) + ["pad"] * (n % 50)) for n in range(9_000))
     history.add(Layer(texts(0, *made)))
     history.search(match("word"), 3)
-    counted = history.metrics.of(history.node.input.input)
+    (search,) = history.node.searches
+    counted = history.metrics.of(search)
     assert counted.counters["candidates"] < 2_000
     assert counted.counters["rounds"] == 1

@@ -30,7 +30,7 @@ def check(history: TextHistory) -> dict[str, int]:
     """Ranks as the merged table; gives what the statistics took."""
     merged = history.merged()
     assert_same_ranking(history.search(WORDS), lance_ranking(merged, WORDS), 10)
-    counted = history.metrics.of(history.node.input.input)
+    counted = history.metrics.of(history.node)
     assert counted is not None
     assert_same_ranking(history.search(PHRASE), lance_ranking(merged, PHRASE), 10)
     return counted.counters

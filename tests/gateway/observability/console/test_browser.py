@@ -164,8 +164,11 @@ def test_a_statement_ends_when_its_page_is_left(page: Page, site: Site) -> None:
     page.driver.get("about:blank")
     watcher = site.log_in()
     page.wait(
-        lambda: not any(
-            "left_alone" in each["statement"] for each in watcher.get("/api/statements").json()["under_way"]
+        lambda: (
+            not any(
+                "left_alone" in each["statement"]
+                for each in watcher.get("/api/statements").json()["under_way"]
+            )
         )
     )
 
