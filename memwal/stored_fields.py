@@ -78,10 +78,19 @@ def read_dataset_fields(dataset: Any) -> tuple[StoredField, ...]:  # noqa: ANN40
 
     Lance numbers `_tombstone` as it would the next column: its id may since have been given to one.
     """
-    schema = dataset.schema
+    return convert_fields(dataset.lance_schema, dataset.schema)
+
+
+def convert_fields(schema: Any, arrow: pa.Schema) -> tuple[StoredField, ...]:  # noqa: ANN401 - lance types
+    """Return the top-level fields of a `lance.schema.LanceSchema`, see `read_dataset_fields`.
+
+    Args:
+        schema: of a dataset.
+        arrow: the same as an Arrow schema.
+    """
     return tuple(
-        _convert_lance(field, schema.field(field.name()).type)
-        for field in dataset.lance_schema.fields()
+        _convert_lance(field, arrow.field(field.name()).type)
+        for field in schema.fields()
         if field.name() != TOMBSTONE
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, Protocol
@@ -14,9 +14,10 @@ from execnodes.node import ROW_ADDRESS
 from execnodes.rows.keys import KeySet
 from execnodes.rows.row_mask import FragmentMask, RowMask
 from execnodes.storage.data_files import Deletions, FragmentFiles, Place, StoredFragment, StoredFragments
+from execnodes.storage.stored_dataset import StoredDataset, StoredSchema
 from memwal.creating.index_types import finds_past_rows
 from memwal.rules import InitialValue
-from memwal.stored_fields import TOMBSTONE, read_dataset_fields
+from memwal.stored_fields import TOMBSTONE
 
 LINEAGE: Final = ("_rowid", "_row_created_at_version", "_row_last_updated_at_version")
 """Columns that Lance computes of stable row ids: the id, and the versions that made and changed the row."""
@@ -144,6 +145,7 @@ class LanceSource:
         stored: where it has the table's columns.
         place: names the dataset in caches; without it, nothing that was read of others is used.
         origin: names its files for other processes; None where what was read of them is not shared.
+        opened: the dataset with what was read of it before; None where nothing was.
     """
 
     label: str
@@ -152,6 +154,7 @@ class LanceSource:
     stored: ColumnMapping
     place: Place = field(default_factory=Place.unknown)
     origin: Origin | None = None
+    opened: StoredDataset | None = None
 
     @cached_property
     def stored_names(self) -> Mapping[str, str]:
@@ -184,48 +187,17 @@ class LanceSource:
     @cached_property
     def stored_types(self) -> Mapping[str, tuple[int, pa.DataType]]:
         """Field id and type by stored column."""
-        dataset: Any = self.dataset
-        types = self._arrow_schema
-        fields = dataset.lance_schema.fields()
-        return {field.name(): (field.id(), types.field(field.name()).type) for field in fields}
+        return self.stored_schema.types
 
     @cached_property
-    def _arrow_schema(self) -> pa.Schema:
-        """The dataset's own schema, which pylance converts at each access."""
-        dataset: Any = self.dataset
-        schema: pa.Schema = dataset.schema
-        return schema
-
-    @cached_property
-    def nested_ids(self) -> Mapping[int, tuple[int, ...]]:
-        """Field ids below a stored column, by its own; columns without any are absent."""
-        if not any(pa.types.is_nested(kind) for kind in self._arrow_schema.types):
-            return {}
-        fields = read_dataset_fields(self.dataset)
-        return {
-            field.field_id: tuple([one.field_id for one in field.walk()])
-            for field in fields
-            if field.children
-        }
-
-    @cached_property
-    def layout(self) -> Hashable | None:
-        """Equal for datasets that store the same columns; None where types can't be compared, or are blobs.
-
-        What is read of blobs is where they lie in their own dataset.
-        """
-        layout = (*self.stored_types.items(), *self.nested_ids.items())
-        is_blob = any(b"lance-encoding:blob" in (field.metadata or {}) for field in self._arrow_schema)
-        try:
-            hash(layout)
-        except TypeError:
-            return None
-        return None if is_blob else layout
+    def stored_schema(self) -> StoredSchema:
+        """The columns that are stored."""
+        return StoredSchema.of(self.dataset) if self.opened is None else self.opened.schema
 
     @cached_property
     def fragments(self) -> StoredFragments:
         """The fragments of the dataset."""
-        return StoredFragments(self.dataset, self.place)
+        return StoredFragments(self.dataset, self.place) if self.opened is None else self.opened.fragments
 
     def has_plain_columns(self, columns: Iterable[str]) -> bool:
         """Return whether these table columns are stored with their own names and types."""
@@ -234,7 +206,7 @@ class LanceSource:
 
 ReadTogether = Callable[
     [Iterable[tuple[LanceSource, StoredFragment]], Sequence[str]],
-    Iterator[tuple[tuple[LanceSource, StoredFragment], pa.Table]],
+    Iterator[tuple[tuple[LanceSource, StoredFragment], Sequence[pa.Array]]],
 ]
 """Reads stored columns of small fragments of several datasets: all physical rows of those it can read."""
 

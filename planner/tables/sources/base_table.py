@@ -15,6 +15,7 @@ import pyarrow as pa
 from execnodes.search.source import IndexDescription
 from execnodes.storage.data_files import BasePath, Columns, Place, StoredFragment, list_bases
 from execnodes.storage.source import LINEAGE, ColumnMapping, LanceSource, StoredColumn
+from execnodes.storage.stored_dataset import StoredSchema, StoredSchemas
 from memwal.base.index_details import (
     MEM_WAL_INDEX,
     MemWalIndexDetails,
@@ -307,6 +308,11 @@ class BaseTable:
         return {}
 
     @cached_property
+    def stored_schemas(self) -> StoredSchemas:
+        """Schemas of the generations on top of this version."""
+        return StoredSchemas()
+
+    @cached_property
     def together(self) -> TogetherReader:
         """Reads small generations on top of this version."""
         return TogetherReader()
@@ -355,6 +361,17 @@ class BaseTable:
             if field_id in by_id
         }
         return ColumnMapping(columns, self.initial_values)
+
+    def find_stored_columns(self, schema: StoredSchema) -> ColumnMapping:
+        """Map table columns to columns of another dataset; the same object for the same schema."""
+        found = self._stored_columns.get(schema)
+        if found is None:
+            found = self._stored_columns[schema] = self.map_stored_columns(schema.fields)
+        return found
+
+    @cached_property
+    def _stored_columns(self) -> dict[StoredSchema, ColumnMapping]:
+        return {}
 
     @cached_property
     def _names_by_id(self) -> Mapping[int, str]:

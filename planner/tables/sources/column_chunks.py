@@ -76,7 +76,7 @@ def name_column(
     rows = shared.name_rows(source, fragment)
     if rows is None:
         return None
-    nested = source.nested_ids.get(name.field_id, ()) if pa.types.is_nested(name.type) else ()
+    nested = source.stored_schema.nested_ids.get(name.field_id, ()) if pa.types.is_nested(name.type) else ()
     return ColumnFile(rows, name.field_id, nested, name.type)
 
 

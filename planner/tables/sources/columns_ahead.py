@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from execnodes.storage.data_files import StoredValues
-from execnodes.storage.source import ReadTogether, combine_chunks
+from execnodes.storage.source import ReadTogether
 from planner.tables.shared.cache import SHARED_BYTES, FileName, SharedCache
 from planner.tables.sources.caches import ByteCache
 from planner.tables.sources.column_chunks import EVERY_ROW, Chunk, ColumnFile, name_column, read_column
@@ -42,7 +42,7 @@ class ColumnsAhead:
             return
         found = list(read(fragments, columns))
         for at, column in enumerate(columns):
-            self._keep([one for one, _ in found], column, [rows.column(at) for _, rows in found])
+            self._keep([one for one, _ in found], column, [rows[at] for _, rows in found])
 
     def _load(self, fragments: Sequence[Fragment], column: str, file: FileName | None) -> bool:
         """Find the file of a column, and keep what lies in it; return whether it is there."""
@@ -53,20 +53,25 @@ class ColumnsAhead:
         self._hold(fragments, column, values, file)
         return True
 
-    def _keep(self, fragments: Sequence[Fragment], column: str, found: Sequence[pa.ChunkedArray]) -> None:
+    def _keep(self, fragments: Sequence[Fragment], column: str, found: Sequence[pa.Array]) -> None:
         """Keep a column of fragments, in a file if it can be shared."""
-        file = self._name(fragments, column) if sum(one.nbytes for one in found) >= SHARED_BYTES else None
+        sizes = [int(one.nbytes) for one in found]
+        file = self._name(fragments, column) if sum(sizes) >= SHARED_BYTES else None
         if file is not None and self.shared.files is not None and file.is_certain():
-            values = pa.concat_arrays([chunk for one in found for chunk in one.chunks])
+            values = pa.concat_arrays(found)
             batch = self.shared.files.put(file.name, pa.RecordBatch.from_arrays([values], names=[""]))
             mapped = None if batch is None else read_column(values.type, batch)
             if mapped is not None:
                 self._hold(fragments, column, mapped, file)
                 return
-        for fragment, values in zip(fragments, found, strict=True):
-            name = _find_values(fragment, column)
-            self.note_requests([name])
-            self.kept.put(Chunk(name, 0, EVERY_ROW), combine_chunks(values), int(values.nbytes))
+        names = [_find_values(fragment, column) for fragment in fragments]
+        self.note_requests(names)
+        self.kept.put_many(
+            [
+                (Chunk(name, 0, EVERY_ROW), values, size)
+                for name, values, size in zip(names, found, sizes, strict=True)
+            ]
+        )
 
     def _hold(self, fragments: Sequence[Fragment], column: str, values: pa.Array, file: FileName) -> None:
         start = 0

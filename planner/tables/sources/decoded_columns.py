@@ -179,15 +179,19 @@ class DecodedColumns:
 
     def read_ahead(self, read: ReadTogether, sources: Sequence[LanceSource], columns: Iterable[str]) -> None:
         """See `ColumnCache.read_ahead`."""
-        groups: defaultdict[tuple[str, ...], list[Fragment]] = defaultdict(list)
+        wanted = list(columns)
+        small: list[tuple[Fragment, list[str]]] = []
+        values: list[StoredValues] = []
         for source in sources:
-            stored = [source.stored_names[name] for name in columns if name in source.stored_names]
+            stored = [source.stored_names[name] for name in wanted if name in source.stored_names]
             for fragment in source.fragments.all:
                 if 0 < fragment.physical_rows <= CHUNK_ROWS:
-                    values = fragment.columns(stored, source.stored_types)
-                    known = self._note_requests([_Ahead(one) for one in values])
-                    new = tuple([name for name, is_known in zip(stored, known, strict=True) if not is_known])
-                    groups[new].append((source, fragment))
+                    small.append(((source, fragment), stored))
+                    values += fragment.columns(stored, source.stored_types)
+        known = iter(self._note_requests([_Ahead(one) for one in values]))
+        groups: defaultdict[tuple[str, ...], list[Fragment]] = defaultdict(list)
+        for one, stored in small:
+            groups[tuple([name for name in stored if not next(known)])].append(one)
         ahead = ColumnsAhead(self.kept, self._shared, self._note_requests)
         for new, fragments in groups.items():
             if new and len(fragments) >= FEWEST:

@@ -18,9 +18,10 @@ from execnodes.node import ROW_ADDRESS
 from execnodes.rows.row_mask import OFFSET_BITS, OFFSET_MASK
 from execnodes.storage.data_files import Place, StoredFragment
 from execnodes.storage.source import LanceSource, combine_chunks
+from execnodes.storage.stored_dataset import StoredDataset
 from memwal.errors import CorruptDataError, LanceGatewayError, build_read_error, is_panic, shorten_error
 from memwal.storage.files import generation_directory
-from memwal.stored_fields import TOMBSTONE, StoredField, read_dataset_fields
+from memwal.stored_fields import TOMBSTONE, StoredField
 from planner.tables.sources.base_table import BaseTable, DatasetIndex, list_dataset_indexes
 from planner.tables.sources.keys import combine_key_columns
 from planner.tables.sources.read_together import Fragment
@@ -44,11 +45,6 @@ class LayerKeys:
     addresses: np.ndarray
     dead: np.ndarray
 
-    @staticmethod
-    def of(key: pa.Table, addresses: np.ndarray, dead: np.ndarray) -> LayerKeys:
-        """Build the keys from a table of the key columns."""
-        return LayerKeys(tuple([combine_chunks(column) for column in key.columns]), addresses, dead)
-
     @cached_property
     def keys(self) -> pa.Array:
         """One value per row, comparable between layers of a table (see `combine_key_columns`)."""
@@ -70,20 +66,28 @@ class GenerationDataset:
         region_id: region it belongs to.
         generation: number within the region.
         path: directory below the table.
-        place: names it in caches.
-        dataset: the `lance.LanceDataset`.
+        stored: the dataset.
     """
 
     region_id: str
     generation: int
     path: str
-    place: Place
-    dataset: Any
+    stored: StoredDataset
+
+    @property
+    def place(self) -> Place:
+        """Names it in caches."""
+        return self.stored.place
+
+    @property
+    def dataset(self) -> Any:  # noqa: ANN401 - lance types
+        """The `lance.LanceDataset`."""
+        return self.stored.dataset
 
     @cached_property
     def fragment_rows(self) -> dict[int, int]:
         """Fragment id -> physical rows."""
-        return {fragment.fragment_id: fragment.physical_rows for fragment in self.dataset.get_fragments()}
+        return {fragment.fragment_id: fragment.physical_rows for fragment in self.stored.fragments.all}
 
     @cached_property
     def rows(self) -> int:
@@ -93,13 +97,12 @@ class GenerationDataset:
     @cached_property
     def nbytes(self) -> int:
         """Bytes of its data files; files without a recorded size count 0."""
-        files = (file for fragment in self.dataset.get_fragments() for file in fragment.metadata.files)
-        return sum(file.file_size_bytes or 0 for file in files)
+        return sum(file.size or 0 for fragment in self.stored.fragments.all for file in fragment.files.files)
 
     @cached_property
     def first_file(self) -> str:
         """Path, below the table, of one of its data files."""
-        (first, *_) = self.dataset.get_fragments()[0].metadata.files
+        first = self.stored.fragments.all[0].files.files[0]
         return f"{self.path}/data/{first.path}"
 
     @cached_property
@@ -109,20 +112,20 @@ class GenerationDataset:
         written: datetime = self.dataset.versions()[0]["timestamp"]
         return written.astimezone(UTC)
 
-    @cached_property
+    @property
     def fields(self) -> tuple[StoredField, ...]:
         """Columns with their field ids."""
-        return read_dataset_fields(self.dataset)
+        return self.stored.schema.fields
 
     @cached_property
     def indexes(self) -> tuple[DatasetIndex, ...]:
         """Its own indexes, by name."""
         return list_dataset_indexes(self.dataset)
 
-    @cached_property
+    @property
     def has_tombstones(self) -> bool:
         """Whether rows have a tombstone flag; tables without primary key have none."""
-        return any(field.name() == TOMBSTONE for field in self.dataset.lance_schema.fields())
+        return self.stored.schema.has_tombstones
 
     def source(self, base: BaseTable) -> LanceSource:
         """Return the generation as a source; the same object for every query of a base version."""
@@ -134,9 +137,10 @@ class GenerationDataset:
             label,
             self.dataset,
             base.schema,
-            base.map_stored_columns(self.fields),
+            base.find_stored_columns(self.stored.schema),
             self.place,
             base.find_origin(base.storage.child(self.path)),
+            self.stored,
         )
         base.generation_sources[self.place] = source
         return source
@@ -152,23 +156,25 @@ class GenerationDataset:
             rows = self.dataset.scanner(columns=columns, with_row_address=True).to_table()
         except (OSError, ValueError) as error:
             raise build_generation_error(base, self.path, error) from error
-        table = rows.combine_chunks()
-        return self.convert_keys(base, table, table.column(ROW_ADDRESS).to_numpy())
+        *key, addresses = [combine_chunks(rows.column(name)) for name in (*columns, ROW_ADDRESS)]
+        return self.convert_keys(base, key, addresses.to_numpy())
 
     def list_key_columns(self, base: BaseTable) -> tuple[str, ...]:
         """Return the stored names of the key columns, then `_tombstone` if it has one."""
-        stored = base.map_stored_columns(self.fields)
+        stored = base.find_stored_columns(self.stored.schema)
         names = [stored[name].name for name in base.primary_key]
         return (*names, TOMBSTONE) if self.has_tombstones else tuple(names)
 
-    def convert_keys(self, base: BaseTable, rows: pa.Table, addresses: np.ndarray) -> LayerKeys:
-        """Build the keys from the stored key columns of rows, and their addresses."""
-        fields = [base.schema.field(name) for name in base.primary_key]
-        columns = [rows.column(at).cast(field.type) for at, field in enumerate(fields)]
-        dead = np.zeros(rows.num_rows, dtype=np.bool_)
+    def convert_keys(self, base: BaseTable, stored: Sequence[pa.Array], addresses: np.ndarray) -> LayerKeys:
+        """Build the keys from the columns of `list_key_columns`, and the addresses of the rows."""
         if self.has_tombstones:
-            dead = rows.column(TOMBSTONE).to_numpy()
-        return LayerKeys.of(pa.Table.from_arrays(columns, schema=pa.schema(fields)), addresses, dead)
+            *key, tombstones = stored
+            dead = tombstones.to_numpy(zero_copy_only=False)
+        else:
+            key, dead = list(stored), np.zeros(len(addresses), dtype=np.bool_)
+        types = [base.schema.field(name).type for name in base.primary_key]
+        columns = [one if one.type == kind else one.cast(kind) for one, kind in zip(key, types, strict=True)]
+        return LayerKeys(tuple(columns), addresses, dead)
 
 
 def read_with_keys(
@@ -176,7 +182,7 @@ def read_with_keys(
     generations: Iterable[GenerationDataset],
     fragments: Iterable[Fragment],
     columns: Sequence[str] = (),
-) -> Iterator[tuple[Fragment, pa.Table, tuple[GenerationDataset, LayerKeys] | None]]:
+) -> Iterator[tuple[Fragment, Sequence[pa.Array], tuple[GenerationDataset, LayerKeys] | None]]:
     """Read columns of those small fragments that can be read together, and the keys of generations.
 
     Args:
@@ -194,30 +200,33 @@ def read_with_keys(
     wanted = {
         of_one[0].files: generation
         for generation in generations
-        if len(of_one := generation.source(base).fragments.all) == 1
+        if len(of_one := generation.stored.fragments.all) == 1
     }
     groups: defaultdict[tuple[str, ...], list[Fragment]] = defaultdict(list)
     for source, fragment in fragments:
         generation = wanted.get(fragment.files)
         groups[() if generation is None else generation.list_key_columns(base)].append((source, fragment))
     for key_columns, group in groups.items():
-        for one, table in base.together.read(group, list(dict.fromkeys((*columns, *key_columns)))):
+        names = list(dict.fromkeys((*columns, *key_columns)))
+        own, of_key = ([names.index(name) for name in wished] for wished in (columns, key_columns))
+        for one, rows in base.together.read(group, names):
             keys = None
             if key_columns:
                 generation = wanted[one[1].files]
-                keys = generation, _select_keys(base, generation, one[1], table.select(key_columns))
-            yield one, table.select(columns), keys
+                keys = generation, _select_keys(base, generation, one[1], [rows[at] for at in of_key])
+            yield one, [rows[at] for at in own], keys
 
 
 def _select_keys(
-    base: BaseTable, generation: GenerationDataset, fragment: StoredFragment, rows: pa.Table
+    base: BaseTable, generation: GenerationDataset, fragment: StoredFragment, stored: Sequence[pa.Array]
 ) -> LayerKeys:
     """Return the keys of rows that are not deleted, given the key columns of all physical rows."""
-    offsets = np.arange(rows.num_rows, dtype=np.uint64)
+    offsets = np.arange(fragment.physical_rows, dtype=np.uint64)
     if fragment.deletions is not None:
         offsets = _find_live_offsets(base, generation, fragment)
-        rows = rows.take(pa.array(offsets))
-    return generation.convert_keys(base, rows, offsets + np.uint64(fragment.fragment_id << OFFSET_BITS))
+        live = pa.array(offsets)
+        stored = [column.take(live) for column in stored]
+    return generation.convert_keys(base, stored, offsets + np.uint64(fragment.fragment_id << OFFSET_BITS))
 
 
 def _find_live_offsets(
@@ -274,7 +283,8 @@ def open_generation(
         if not (isinstance(error, OSError | ValueError) or is_panic(error)):
             raise
         raise build_generation_error(base, relative, error) from error
-    return GenerationDataset(region_id, generation, relative, base.place.below(relative), dataset)
+    stored = StoredDataset(dataset, base.place.below(relative), base.stored_schemas.find(dataset))
+    return GenerationDataset(region_id, generation, relative, stored)
 
 
 def build_generation_error(base: BaseTable, path: str, error: BaseException) -> Exception:

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from execnodes.storage.source import ColumnMapping, MemTableSource, convert_entry
+from execnodes.storage.source import ColumnMapping, MemTableSource, combine_chunks, convert_entry
 from memwal.regions.manifest import ReplayStart
 from memwal.regions.wal import WalEntry
 from memwal.stored_fields import TOMBSTONE, read_entry_fields
@@ -313,7 +313,8 @@ class Tail:
         """Return the keys of all rows."""
         dead = self.rows.column(TOMBSTONE).to_numpy()
         addresses = np.arange(self.rows.num_rows, dtype=np.uint64)
-        return LayerKeys.of(self.rows.select(list(base.primary_key)), addresses, dead)
+        columns = [combine_chunks(self.rows.column(name)) for name in base.primary_key]
+        return LayerKeys(tuple(columns), addresses, dead)
 
 
 class RegionLog:

@@ -44,7 +44,7 @@ class TogetherReader:
 
     def read(
         self, fragments: Iterable[Fragment], columns: Sequence[str]
-    ) -> Iterator[tuple[Fragment, pa.Table]]:
+    ) -> Iterator[tuple[Fragment, Sequence[pa.Array]]]:
         """Read stored columns of those small fragments that can be read together.
 
         The caller reads those that are left out: they are few, or large, or in an object store, or their
@@ -59,16 +59,18 @@ class TogetherReader:
         """
         groups: defaultdict[object, list[Fragment]] = defaultdict(list)
         for source, fragment in fragments:
-            if source.layout is not None and _is_small(source, fragment):
+            if source.stored_schema.layout is not None and _is_small(source, fragment):
                 # The schema of one dataset is that of all, and so is the format of its files.
                 formats = tuple([file.format for file in fragment.files.files])
-                groups[source.layout, formats].append((source, fragment))
+                groups[source.stored_schema.layout, formats].append((source, fragment))
         for group in groups.values():
             for part in _divide(group):
                 if len(part) >= FEWEST:
                     yield from zip(part, self._scan(part, columns), strict=False)
 
-    def _scan(self, fragments: Sequence[Fragment], columns: Sequence[str]) -> Iterator[pa.Table]:
+    def _scan(
+        self, fragments: Sequence[Fragment], columns: Sequence[str]
+    ) -> Iterator[Sequence[pa.Array]]:
         """Yield the rows of each fragment; end early if one can't be read."""
         name = tuple([fragment.files for _, fragment in fragments])
         try:
@@ -112,20 +114,23 @@ def _divide(fragments: Iterable[Fragment]) -> Iterator[list[Fragment]]:
         yield part
 
 
-def _cut(batches: Iterator[pa.RecordBatch], sizes: Iterable[int]) -> Iterator[pa.Table]:
-    """Yield tables of these numbers of rows; end early if there are not as many."""
-    rest: list[pa.RecordBatch] = []
+def _cut(batches: Iterator[pa.RecordBatch], sizes: Iterable[int]) -> Iterator[Sequence[pa.Array]]:
+    """Yield the columns of these numbers of rows; end early if there are not as many."""
+    rest: pa.RecordBatch | None = None
     for size in sizes:
-        parts, missing = [], size
+        parts: list[pa.RecordBatch] = []
+        missing = size
         while missing:
-            batch = rest.pop() if rest else next(batches, None)
+            batch = next(batches, None) if rest is None else rest
             if batch is None:
                 return
-            parts.append(batch.slice(0, missing))
-            if batch.num_rows > missing:
-                rest.append(batch.slice(missing))
+            rest = batch.slice(missing) if batch.num_rows > missing else None
+            parts.append(batch if rest is None else batch.slice(0, missing))
             missing -= parts[-1].num_rows
-        yield pa.Table.from_batches(parts).combine_chunks()
+        if len(parts) == 1:
+            yield parts[0].columns
+        else:
+            yield [pa.concat_arrays(chunks) for chunks in zip(*(one.columns for one in parts), strict=True)]
 
 
 def _combine(fragments: Sequence[Fragment]) -> Any:  # noqa: ANN401 - lance types

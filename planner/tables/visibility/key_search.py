@@ -151,7 +151,7 @@ class KeySearch:
         generations: Sequence[GenerationDataset],
         fragments: Iterable[Fragment],
         columns: Sequence[str],
-    ) -> Iterator[tuple[Fragment, pa.Table]]:
+    ) -> Iterator[tuple[Fragment, Sequence[pa.Array]]]:
         """Read columns of small fragments, and in the same scan the keys of generations that are not kept."""
         known = self._cache.get_many([_GenerationKeysName(base.key, one.place) for one in generations])
         missing = [one for one, keys in zip(generations, known, strict=True) if keys is None]

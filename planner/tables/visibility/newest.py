@@ -28,7 +28,7 @@ def find_newest_in_layers(layers: Sequence[LayerKeys]) -> tuple[np.ndarray, ...]
     columns = [pa.concat_arrays(parts) for parts in zip(*(layer.columns for layer in layers), strict=True)]
     visible = find_last_of_each(columns[0] if len(columns) == 1 else _number_keys(columns))
     visible &= ~np.concatenate([layer.dead for layer in layers])
-    cuts = np.cumsum([len(layer.keys) for layer in layers])[:-1]
+    cuts = np.cumsum([len(layer.addresses) for layer in layers])[:-1]
     return tuple(np.split(visible, cuts))
 
 

@@ -183,7 +183,7 @@ class Visibility:
 
     def read_along(
         self, snapshot: TableSnapshot, fragments: Iterable[Fragment], columns: Sequence[str]
-    ) -> Iterator[tuple[Fragment, pa.Table]]:
+    ) -> Iterator[tuple[Fragment, Sequence[pa.Array]]]:
         """Read columns of small generations, and in the same scan the keys that masks need."""
         missing = [
             generation

@@ -36,7 +36,7 @@ def list_fragments(*sources: LanceSource) -> list[Fragment]:
 
 def read(fragments: list[Fragment], columns: list[str]) -> dict[str, pa.Table]:
     return {
-        f"{source.label}/{one.fragment_id}": rows
+        f"{source.label}/{one.fragment_id}": pa.table(list(rows), names=columns)
         for (source, one), rows in TogetherReader().read(fragments, columns)
     }
 
