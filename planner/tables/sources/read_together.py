@@ -68,9 +68,7 @@ class TogetherReader:
                 if len(part) >= FEWEST:
                     yield from zip(part, self._scan(part, columns), strict=False)
 
-    def _scan(
-        self, fragments: Sequence[Fragment], columns: Sequence[str]
-    ) -> Iterator[Sequence[pa.Array]]:
+    def _scan(self, fragments: Sequence[Fragment], columns: Sequence[str]) -> Iterator[Sequence[pa.Array]]:
         """Yield the rows of each fragment; end early if one can't be read."""
         name = tuple([fragment.files for _, fragment in fragments])
         try:

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from execnodes.storage.data_files import Place
@@ -45,9 +44,6 @@ from planner.tables.state.table_state import Newest, RememberedRegions, TableSta
 SNAPSHOT_ATTEMPTS = 4
 OPEN_GENERATION_BYTES = 1 << 16
 """What an open dataset is booked at in the cache."""
-_FEWEST_OF_A_THREAD = 4
-"""Fewer datasets are opened by the thread that asks before another one has started."""
-_MOST_THREADS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,24 +283,10 @@ class Snapshots:
         names = [_GenerationName(base.place, region_id, one.path, one.generation) for one in flushed]
         known: list[GenerationDataset | None] = self._cache.get_many(names)
         missing = [name for name, one in zip(names, known, strict=True) if one is None]
-        opened = dict(zip(missing, _call_each(open_cached, missing), strict=True))
+        # One is opened here, since those who open many one by one do so in threads of the storage.
+        each = self._storage.each if len(missing) > 1 else map
+        opened = dict(zip(missing, each(open_cached, missing), strict=True))
         return tuple([one or opened[name] for name, one in zip(names, known, strict=True)])
-
-
-def _call_each(
-    make: Callable[[_GenerationName], GenerationDataset], names: Sequence[_GenerationName]
-) -> list[GenerationDataset]:
-    """Call a function for each name, several at a time if there are many.
-
-    The threads are made for it: a pool of the catalog may be full of those that wait for this snapshot.
-    """
-    threads = min(len(names) // _FEWEST_OF_A_THREAD, _MOST_THREADS)
-    if threads < 2:
-        return [make(name) for name in names]
-    step = -(-len(names) // threads)
-    parts = [names[first : first + step] for first in range(0, len(names), step)]
-    with ThreadPoolExecutor(threads, thread_name_prefix="opener") as pool:
-        return [one for part in pool.map(lambda part: [make(name) for name in part], parts) for one in part]
 
 
 def keep_last(state: TableState, consistency: Consistency, taken_at: float, taken: TableSnapshot) -> None:

@@ -26,7 +26,7 @@ from memwal.errors import InvalidInputError
 from planner.bridge.run_control import raise_panics
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.keys import combine_key_columns, stream_physical_keys
-from planner.tables.visibility.newest import has_places
+from planner.tables.visibility.newest import sort_integers
 
 _ROW, _LAYER = "row", "layer"
 _BATCH_ROWS = 1 << 16
@@ -119,9 +119,8 @@ class KeyJoin:
         self._sorted: FoundRows | None = None
         """Integer keys in ascending order, each with the number of its set."""
         if len(columns) == 1 and pa.types.is_signed_integer(columns[0].type):
-            wanted = _to_int64(columns[0])
-            order = find_order(wanted)
-            self._sorted = wanted[order], numbers[order]
+            ordered, rows = sort_integers(columns[0].to_numpy())
+            self._sorted = ordered, numbers[rows]
 
     def search(self, keys: Iterable[tuple[int, KeyColumns]]) -> FoundRows:
         """Find the rows whose keys are in the sets; a row is found once for each key that is its own.
@@ -224,25 +223,6 @@ def _to_joinable(column: pa.Array) -> pa.Array:
 def _to_int64(column: pa.Array) -> np.ndarray:
     values: np.ndarray = column.to_numpy().astype(np.int64, copy=False)
     return values
-
-
-def find_order(integers: np.ndarray) -> np.ndarray:
-    """Return the order of integers (int64, stable), by a place for each value if there are not too many."""
-    count = len(integers)
-    lowest = int(integers.min()) if count else 0
-    span = int(integers.max()) - lowest + 1 if count else 0
-    if not has_places(span, count):
-        return np.argsort(integers, kind="stable")
-    rows = np.arange(1, count + 1, dtype=np.uint32)
-    places = np.zeros(span, dtype=np.uint32)
-    offsets = integers - lowest
-    places[offsets] = rows  # of repeated values the last row stays
-    last = (places[places.nonzero()[0]] - 1).astype(np.int64)
-    if len(last) == count:
-        return last
-    rest = np.flatnonzero(places[offsets] != rows)
-    rest = rest[np.argsort(integers[rest], kind="stable")]
-    return np.insert(last, integers[last].searchsorted(integers[rest]), rest)
 
 
 def _search_ascending(keys: np.ndarray, wanted: np.ndarray, layers: np.ndarray) -> FoundRows | None:

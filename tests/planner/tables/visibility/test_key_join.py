@@ -10,9 +10,8 @@ import pytest
 
 from memwal.errors import InvalidInputError
 from planner.tables.sources.keys import KeyHistory, to_hashable
-from planner.tables.visibility import newest
-from planner.tables.visibility.key_join import FoundRows, KeyJoin, find_order, split_by_layer
-from planner.tables.visibility.newest import find_last_of_each
+from planner.tables.visibility.key_join import FoundRows, KeyJoin, split_by_layer
+from planner.tables.visibility.newest import find_last_of_each, sort_integers
 
 FAR = 1 << 20
 STORED: dict[str, list[int]] = {
@@ -226,13 +225,12 @@ def test_values_are_equal_where_keys_are(values: list[Any], kind: pa.DataType, e
     assert [numbers.setdefault(one, len(numbers)) for one in found] == equal
 
 
-@pytest.mark.parametrize("most_places", [0, 1 << 24], ids=["sorted", "by places"])
-@pytest.mark.parametrize("layout", STORED)
-def test_keys_are_ordered_alike_by_places_and_by_sorting(
-    layout: str, most_places: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(newest, "_MOST_PLACES", most_places)
-    keys = np.array(STORED[layout], dtype=np.int64)
-    assert find_order(keys).tolist() == np.argsort(keys, kind="stable").tolist()
+@pytest.mark.parametrize("layout", [*STORED, "as far apart as can be"])
+def test_keys_are_ordered_by_value_then_by_row(layout: str) -> None:
+    ends = [2**63 - 1, -(2**63), 0, 2**63 - 1, -(2**63)]
+    keys = np.array(STORED.get(layout, ends), dtype=np.int64)
+    ordered, rows = sort_integers(keys)
+    assert rows.tolist() == np.argsort(keys, kind="stable").tolist()
+    assert ordered.tolist() == sorted(keys.tolist())
     last = {key: row for row, key in enumerate(keys.tolist())}
     assert np.flatnonzero(find_last_of_each(pa.array(keys))).tolist() == sorted(last.values())
