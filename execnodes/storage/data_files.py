@@ -122,7 +122,7 @@ class DataFileId:
         """
         return DataFileId(
             _find_base(file.base_id, bases),
-            str(file.path),
+            file._path,  # noqa: SLF001 - `path` makes a class at each access, and garbage of it
             file.file_size_bytes,
             (file.file_major_version, file.file_minor_version),
             tuple(file.fields),
