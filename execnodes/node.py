@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
@@ -278,6 +279,13 @@ class ScanExec(ExecNode):
     def rows(self, mask: RowMask, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
         """Produce the rows that the mask shows and the filter passes."""
 
+    def rows_of_each(
+        self, scans: Sequence[tuple[ScanExec, RowMask]], partition: int, context: TaskContext
+    ) -> Iterator[pa.RecordBatch]:
+        """Produce the rows of scans of this kind, of which this is one; some may be read together."""
+        for scan, mask in scans:
+            yield from scan.rows(mask, partition, context)
+
     def batches(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
         """Produce all rows that the filter passes."""
         return self.rows(EVERYTHING_VISIBLE, partition, context)
@@ -355,14 +363,19 @@ class DeduplicateExec(UnaryExec):
         return f"DeduplicateExec: by visibility mask, hidden_rows={sum(m.hidden_rows for m in self.masks)}"
 
     def batches(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
-        """Produce the visible rows of one source after another."""
-        for scan, mask in zip(self.input.inputs, self.masks, strict=True):
-            assert isinstance(scan, ScanExec)  # noqa: S101 - the constructor has seen to it
-            batches = scan.rows(mask, partition, context)
-            if context.metrics is None:
-                yield from batches
-                continue
-            for batch in measure_batches(scan, batches, context.metrics):
+        """Produce the visible rows of all sources."""
+        scans = [
+            (scan, mask)
+            for scan, mask in zip(self.input.inputs, self.masks, strict=True)
+            if isinstance(scan, ScanExec)
+        ]
+        if context.metrics is None:
+            for _, same in itertools.groupby(scans, lambda one: type(one[0])):
+                of_a_kind = list(same)
+                yield from of_a_kind[0][0].rows_of_each(of_a_kind, partition, context)
+            return
+        for scan, mask in scans:
+            for batch in measure_batches(scan, scan.rows(mask, partition, context), context.metrics):
                 # Drained here, one mask each; what passes through is the union's output all the same.
                 context.metrics.add(self.input, rows=batch.num_rows, batches=1)
                 yield batch

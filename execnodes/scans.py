@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,6 +15,7 @@ from execnodes.node import ROW_ADDRESS, ScanExec, TaskContext, rows_without_colu
 from execnodes.rows.lance_filter import RowFilter
 from execnodes.rows.row_mask import CHUNK_ROWS, RowMask, filter_visible
 from execnodes.storage.source import ColumnCache, KeyLocator, LanceSource, MemTableSource, convert_columns
+from execnodes.storage.stored_dataset import StoredSchema
 from memwal.stored_fields import TOMBSTONE
 
 RUN_ROWS = 1 << 23
@@ -109,6 +111,31 @@ class LanceScanExec(ScanExec):
             yield from self._read_range(mask, part, context)
         for rows in self.selected[partition] if self.selected else ():
             yield from self._take_selected(rows, context)
+
+    def rows_of_each(
+        self, scans: Sequence[tuple[ScanExec, RowMask]], partition: int, context: TaskContext
+    ) -> Iterator[pa.RecordBatch]:
+        """Read small datasets together if their columns are kept, and all others one by one."""
+        groups: defaultdict[StoredSchema | None, list[tuple[LanceScanExec, RowMask]]] = defaultdict(list)
+        for scan, mask in scans:
+            assert isinstance(scan, LanceScanExec)  # noqa: S101 - they are of this kind
+            if scan.fragment_groups[partition] or scan.row_ranges or scan.selected:
+                groups[scan.source.stored_schema if scan._is_plain else None].append((scan, mask))  # noqa: SLF001 - of this class
+        for schema, group in groups.items():
+            left = group
+            if schema is not None and len(group) > 1:
+                left = yield from _read_together(group, partition, context)
+            for scan, mask in left:
+                yield from scan.rows(mask, partition, context)
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether columns of whole fragments are read through the cache."""
+        return (
+            self.keep_columns
+            and bool(self.columns)
+            and not (self.with_tombstone or self.by_key or self.row_ranges or self.selected)
+        )
 
     def _take_selected(self, rows: SelectedRows, context: TaskContext) -> Iterator[pa.RecordBatch]:
         """Take rows by their places; the filter is applied afterwards."""
@@ -315,6 +342,33 @@ class LanceScanExec(ScanExec):
             return self.schema
         fields = [self.source.schema.field(name) for name in columns]
         return pa.schema([*fields, _TOMBSTONE_FIELD] if self.with_tombstone else fields)
+
+
+def _read_together(
+    scans: Sequence[tuple[LanceScanExec, RowMask]], partition: int, context: TaskContext
+) -> Generator[pa.RecordBatch, None, list[tuple[LanceScanExec, RowMask]]]:
+    """Produce the rows of those scans of datasets with one schema that are kept; return the others."""
+    first = scans[0][0]
+    alike = [
+        (scan, mask)
+        for scan, mask in scans
+        if scan.cache is first.cache
+        and scan.columns == first.columns
+        and scan.row_filter is first.row_filter
+        and scan.source.stored is first.source.stored
+    ]
+    needed = first._add_filter_columns(first.row_filter)  # noqa: SLF001 - of this module
+    stored, schema = first._list_stored_names(needed), first._build_schema(needed)  # noqa: SLF001
+    if not stored:
+        return list(scans)
+    parts = [(scan.source, scan.fragment_groups[partition], mask) for scan, mask in alike]
+    read, kept = first.cache.read_kept(parts, stored)
+    for rows in kept:
+        batch = first._finish_batch(rows, schema, first.row_filter, context)  # noqa: SLF001
+        if batch.num_rows:
+            yield batch
+    done = {alike[number][0] for number in read}
+    return [one for one in scans if one[0] not in done]
 
 
 @dataclass(frozen=True, eq=False)

@@ -240,6 +240,19 @@ class ColumnCache(Protocol):
             Batches, and the fragments whose columns are too large to keep: read the dataset for these.
         """
 
+    def read_kept(
+        self, parts: Sequence[tuple[LanceSource, Sequence[int], RowMask]], columns: Sequence[str]
+    ) -> tuple[Iterable[int], Iterator[pa.RecordBatch]]:
+        """Read the visible rows of those parts that are small and kept in memory, in stored columns.
+
+        Args:
+            parts: fragments of datasets that store the same columns, and the mask of each.
+            columns: stored names, at least one.
+
+        Returns:
+            The numbers of the parts that are read, and their rows in large batches.
+        """
+
 
 class KeyLocator(Protocol):
     """An index from keys to rows, which may not be built yet."""

@@ -24,8 +24,8 @@ from execnodes.storage.source import LanceSource, ReadTogether
 from planner.tables.shared.cache import SharedCache
 from planner.tables.sources.caches import ByteCache
 from planner.tables.sources.column_chunks import EVERY_ROW, Chunk, FragmentChunks, estimate_bytes, is_variable
-from planner.tables.sources.columns_ahead import ColumnsAhead
 from planner.tables.sources.read_together import FEWEST, Fragment
+from planner.tables.sources.small_columns import ShownFragment, SmallColumns
 
 MAX_COLUMN_BYTES = 16 << 20
 """A larger column of one fragment (wide vectors, long texts) is read from Lance every time."""
@@ -192,10 +192,9 @@ class DecodedColumns:
         groups: defaultdict[tuple[str, ...], list[Fragment]] = defaultdict(list)
         for one, stored in small:
             groups[tuple([name for name in stored if not next(known)])].append(one)
-        ahead = ColumnsAhead(self.kept, self._shared, self._note_requests)
         for new, fragments in groups.items():
             if new and len(fragments) >= FEWEST:
-                ahead.read(read, fragments, new)
+                self._small.read_ahead(read, fragments, new)
 
     def read(
         self, source: LanceSource, fragment_ids: Sequence[int], columns: Sequence[str], mask: RowMask
@@ -212,6 +211,25 @@ class DecodedColumns:
             else:
                 too_large.append(fragment.fragment_id)
         return self._read_batches(source, kept, list(columns), mask), tuple(too_large)
+
+    def read_kept(
+        self, parts: Sequence[tuple[LanceSource, Sequence[int], RowMask]], columns: Sequence[str]
+    ) -> tuple[Iterable[int], Iterator[pa.RecordBatch]]:
+        """See `ColumnCache.read_kept`."""
+        small = []
+        for number, (source, fragment_ids, mask) in enumerate(parts):
+            fragments = source.fragments.get_each(fragment_ids)
+            if all(0 < fragment.physical_rows <= CHUNK_ROWS for fragment in fragments):
+                shown = self.visible(source, fragment_ids, mask)
+                small += [
+                    ShownFragment(number, source, fragment, one)
+                    for fragment, one in zip(fragments, shown, strict=True)
+                ]
+        return self._small.read_kept(small, list(columns))
+
+    @property
+    def _small(self) -> SmallColumns:
+        return SmallColumns(self.kept, self._shared, self._note_requests)
 
     def _read_batches(
         self,
@@ -348,6 +366,14 @@ class StoredColumns(DecodedColumns):
     def find_size(self, source: LanceSource, columns: Iterable[str]) -> int | None:  # noqa: ARG002
         """Return None: nothing is kept."""
         return None
+
+    def read_kept(
+        self,
+        parts: Sequence[tuple[LanceSource, Sequence[int], RowMask]],  # noqa: ARG002
+        columns: Sequence[str],  # noqa: ARG002
+    ) -> tuple[Iterable[int], Iterator[pa.RecordBatch]]:
+        """Read nothing."""
+        return (), iter(())
 
     def read_ahead(self, read: ReadTogether, sources: Sequence[LanceSource], columns: Iterable[str]) -> None:
         """Read nothing: it would not be kept."""
