@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import lance
@@ -131,6 +132,19 @@ def _cut(batches: Iterator[pa.RecordBatch], sizes: Iterable[int]) -> Iterator[Se
             yield [pa.concat_arrays(chunks) for chunks in zip(*(one.columns for one in parts), strict=True)]
 
 
+@dataclass(frozen=True, slots=True)
+class _DataFile:
+    """A data file as pylance takes it; its own class makes a class whenever it is asked for a path."""
+
+    path: str
+    fields: Sequence[int]
+    column_indices: Sequence[int]
+    file_major_version: int
+    file_minor_version: int
+    file_size_bytes: int | None
+    base_id: int
+
+
 def _combine(fragments: Sequence[Fragment]) -> Any:  # noqa: ANN401 - lance types
     """Return a `lance.LanceDataset` in memory with the physical rows of the fragments."""
     bases, described = [], []
@@ -138,12 +152,13 @@ def _combine(fragments: Sequence[Fragment]) -> Any:  # noqa: ANN401 - lance type
         dataset: Any = source.dataset
         base = lance.DatasetBasePath(dataset.uri, name=str(number), is_dataset_root=True, id=number + 1)
         bases.append(base)
-        metadata = fragment.handle.metadata  # a new object each time
-        metadata.id, metadata.deletion_file, metadata.row_id_meta = number, None, None
-        for file in metadata.files:
-            file.base_id = number + 1
-        described.append(metadata)
-    first: Any = fragments[0][0].dataset
-    overwrite = lance.LanceOperation.Overwrite(first.lance_schema, described, initial_bases=bases)
+        files: list[Any] = [
+            _DataFile(file.path, list(file.fields), list(file.columns), *file.format, file.size, number + 1)
+            for file in fragment.files.files
+        ]
+        described.append(lance.FragmentMetadata(number, files, fragment.physical_rows))
+    overwrite = lance.LanceOperation.Overwrite(
+        fragments[0][0].stored_schema.lance, described, initial_bases=bases
+    )
     # Each dataset in memory has a store of its own, whatever its name.
     return lance.LanceDataset.commit("memory://generations", overwrite)
