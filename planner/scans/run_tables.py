@@ -25,6 +25,7 @@ from planner.tables.sources.generations import GenerationDataset, LayerKeys
 from planner.tables.sources.keys import KeyPlaces, read_physical_keys
 from planner.tables.sources.snapshot import Consistency, TableSnapshot
 from planner.tables.state.table import Table
+from planner.tables.visibility.key_join import KeysAhead
 from planner.tables.visibility.visibility import SnapshotMasks, Visibility
 
 _ONE_STATEMENT_BYTES = 64 << 20
@@ -40,7 +41,11 @@ class StoredVisibility(Visibility):
     def __init__(self, executor: Executor) -> None:
         super().__init__(ByteCache(_ONE_STATEMENT_BYTES), executor)
 
-    def compute_masks(self, snapshot: TableSnapshot) -> SnapshotMasks:
+    def read_base_ahead(self, snapshot: TableSnapshot) -> KeysAhead | None:  # noqa: ARG002
+        """Return None: nothing is read ahead."""
+        return None
+
+    def compute_masks(self, snapshot: TableSnapshot, ahead: KeysAhead | None = None) -> SnapshotMasks:  # noqa: ARG002
         """Compute the masks of a snapshot; see `Visibility.compute_masks`.
 
         In each region, from its newest row to its oldest, a row is shown if its key did not come before and

@@ -370,6 +370,7 @@ def plan_scan(
     sources: list[tuple[str, LanceSource]] = [(BASE, base.source)]
     sources += [(generation.path, generation.source(base)) for generation in generations]
     read = {*projected, *(() if row_filter is None else row_filter.columns)}
+    keys_ahead = visibility.read_base_ahead(snapshot) if deduplicated else None
     column_cache.read_ahead(
         partial(visibility.read_along, snapshot) if deduplicated else base.together.read,
         [source for _, source in sources[1:]],
@@ -398,7 +399,7 @@ def plan_scan(
     ]
     if not deduplicated:
         return scans[0] if len(scans) == 1 else UnionExec(tuple(scans))
-    masks = visibility.compute_masks(snapshot)
+    masks = visibility.compute_masks(snapshot, keys_ahead)
     found: list[RowMask] = [masks.base]
     found += [masks.generations[generation.path] for generation in generations]
     found += [masks.tails[tail.region_id] for tail in tails]

@@ -122,6 +122,14 @@ class SharedFiles:
         self.touch((name,))
         return batch
 
+    def __contains__(self, name: bytes) -> bool:
+        """Return whether there is a file, without requesting it."""
+        try:
+            os.stat(name.hex(), dir_fd=self._directory, follow_symlinks=False)
+        except OSError:
+            return False
+        return True
+
     def put(self, name: bytes, batch: pa.RecordBatch) -> pa.RecordBatch | None:
         """Write a file and map it; return None if it was not kept, for want of space or whatever else."""
         header, stream = encode(name, batch)

@@ -30,6 +30,8 @@ from planner.tables.visibility.newest import sort_integers
 
 _ROW, _LAYER = "row", "layer"
 _BATCH_ROWS = 1 << 16
+_AHEAD_BYTES = 16 << 20
+"""So many bytes of keys are read before it is known which are searched for."""
 
 KeyColumns = Sequence[pa.Array]
 """The columns of keys, in key order; or the one column that `combine_key_columns` makes of them."""
@@ -37,8 +39,43 @@ FoundRows = tuple[np.ndarray, np.ndarray]
 """Numbers of rows (uint64), and for each the number of a set that has its key (uint32)."""
 
 
+class KeysAhead:
+    """Key columns of the first rows of a base table, read before the keys to search for are known.
+
+    Args:
+        base: the table.
+        executor: reads them.
+    """
+
+    def __init__(self, base: BaseTable, executor: Executor) -> None:
+        self._parts = [_read_keys(base, part, is_combined=False) for part in _divide(base.fragments)]
+        self._fragments = base.fragments
+        self._first = executor.submit(_read_first, self._parts[0]) if self._parts else None
+
+    def take(self, fragments: Sequence[StoredFragment]) -> list[Iterator[tuple[int, KeyColumns]]] | None:
+        """Return what `find_rows` reads of fragments, once; None if these are others."""
+        first, self._first = self._first, None
+        # A task that has not begun may have to wait for the thread that asks.
+        if first is None or first.cancel() or list(fragments) != list(self._fragments):
+            return None
+        return [itertools.chain(first.result(), self._parts[0]), *self._parts[1:]]
+
+
+def _read_first(keys: Iterator[tuple[int, KeyColumns]]) -> list[tuple[int, KeyColumns]]:
+    read = []
+    nbytes = 0
+    while nbytes < _AHEAD_BYTES and (batch := next(keys, None)) is not None:
+        read.append(batch)
+        nbytes += sum(column.nbytes for column in batch[1])
+    return read
+
+
 def find_rows(
-    base: BaseTable, fragments: Sequence[StoredFragment], layers: Sequence[KeyColumns], executor: Executor
+    base: BaseTable,
+    fragments: Sequence[StoredFragment],
+    layers: Sequence[KeyColumns],
+    executor: Executor,
+    ahead: KeysAhead | None = None,
 ) -> list[tuple[np.ndarray, ...]]:
     """Find the rows of fragments whose keys are in sets of keys; deleted rows count.
 
@@ -47,6 +84,7 @@ def find_rows(
         fragments: in which to search.
         layers: keys of each set, without NULLs; a key may repeat within a set and between sets.
         executor: searches several fragments at a time.
+        ahead: keys of the table that were read already; None where none were.
 
     Returns:
         For each set, and for each fragment, the ascending physical offsets (uint32).
@@ -58,10 +96,10 @@ def find_rows(
     if not fragments:
         return [() for _ in layers]
     is_combined = len(layers[0]) < len(base.primary_key)
-    parts = executor.map(
-        lambda part: join.search(_read_keys(base, part, is_combined=is_combined)), _divide(fragments)
-    )
-    rows, numbers = _concatenate(list(parts))
+    keys = None if ahead is None or is_combined else ahead.take(fragments)
+    if keys is None:
+        keys = [_read_keys(base, part, is_combined=is_combined) for part in _divide(fragments)]
+    rows, numbers = _concatenate(list(executor.map(join.search, keys)))
     starts = np.arange(1, len(fragments), dtype=np.uint64) << np.uint64(OFFSET_BITS)
     found = []
     for of_layer in split_by_layer(rows, numbers, len(layers)):

@@ -283,6 +283,11 @@ class KeySearch:
         offsets = group_by_fragment(_concatenate(known, np.uint64))
         return lambda fragment: offsets.get(fragment.fragment_id, np.empty(0, np.uint32))
 
+    def was_tail(self, base: BaseTable, generation: GenerationDataset) -> bool:
+        """Return whether a generation was read before its flush."""
+        name = FlushedGenerationName(base.place, generation.region_id, generation.generation)
+        return name in self._cache
+
     def _find_flushed(self, base: BaseTable, generation: GenerationDataset) -> FlushedRows | None:
         name = FlushedGenerationName(base.place, generation.region_id, generation.generation)
         found: FlushedRows | None = self._cache.get(name)

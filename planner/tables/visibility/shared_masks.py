@@ -102,6 +102,11 @@ class SharedMasks:
         key = _BaseMaskFile(base.key, fragments, tuple(sorted(known)))
         return self._shared.build_name(key, _list_sources(base, base.fragments, generations))
 
+    def has_base_mask(self, base: BaseTable, generations: Sequence[GenerationDataset]) -> bool:
+        """Return whether there is a file of a base mask."""
+        name = self.name_base_mask(base, generations)
+        return name is not None and self._shared.files is not None and name.name in self._shared.files
+
     def name_superseded(
         self, base: BaseTable, generation: GenerationDataset, fragments: Sequence[StoredFragment]
     ) -> FileName | None:

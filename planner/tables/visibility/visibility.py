@@ -37,7 +37,7 @@ from planner.tables.sources.caches import ENTRY_OVERHEAD, ByteCache
 from planner.tables.sources.generations import GenerationDataset
 from planner.tables.sources.read_together import Fragment
 from planner.tables.sources.snapshot import TableSnapshot
-from planner.tables.visibility.key_join import find_rows
+from planner.tables.visibility.key_join import KeysAhead, find_rows
 from planner.tables.visibility.key_search import KeySearch
 from planner.tables.visibility.newest import find_newest, find_newest_in_layers
 from planner.tables.visibility.shared_masks import ROW_MASK, LayerRows, SharedMasks
@@ -153,8 +153,29 @@ class Visibility:
         self._files = SharedMasks(self._shared)
         self._locks = tuple(threading.Lock() for _ in range(_LOCKS))
 
-    def compute_masks(self, snapshot: TableSnapshot) -> SnapshotMasks:
+    def read_base_ahead(self, snapshot: TableSnapshot) -> KeysAhead | None:
+        """Begin to read the keys of the base table if all of them are to be searched; else return None."""
+        base, generations = snapshot.base, snapshot.generations
+        if not generations or self._is_known(base, generations):
+            return None
+        return KeysAhead(base, self.executor)
+
+    def _is_known(self, base: BaseTable, generations: Sequence[GenerationDataset]) -> bool:
+        """Return whether anything is known of the base rows that generations supersede."""
+        names = [name for one in generations for name in _name_superseded(base, one, base.fragments[:1])]
+        return (
+            _name_base_mask(base, generations) in self._cache
+            or any(name in self._cache for name in names)
+            or any(self.search.was_tail(base, one) for one in generations)
+            or self._files.has_base_mask(base, generations)
+        )
+
+    def compute_masks(self, snapshot: TableSnapshot, ahead: KeysAhead | None = None) -> SnapshotMasks:
         """Compute the masks of a snapshot of a table with a primary key.
+
+        Args:
+            snapshot: of the table.
+            ahead: see `read_base_ahead`.
 
         Raises:
             LanceGatewayError: a source can't be read.
@@ -175,7 +196,7 @@ class Visibility:
             if known is not None and all(one <= other for one, other in zip(known.rows, rows, strict=True)):
                 before = known
             else:
-                before = _TailMasks((0,) * len(rows), self._compute_flushed_masks(snapshot))
+                before = _TailMasks((0,) * len(rows), self._compute_flushed_masks(snapshot, ahead))
             grown = _TailMasks(rows, self._apply_tails(snapshot, before) if rows else before.masks)
             if known is None or before is known:
                 self._cache.put(key, grown, grown.masks.nbytes)
@@ -193,12 +214,12 @@ class Visibility:
         ]
         return self.search.read_along(snapshot.base, missing, fragments, columns)
 
-    def _compute_flushed_masks(self, snapshot: TableSnapshot) -> SnapshotMasks:
+    def _compute_flushed_masks(self, snapshot: TableSnapshot, ahead: KeysAhead | None) -> SnapshotMasks:
         base = snapshot.base
         regions = [region.generations for region in snapshot.regions.values() if region.generations]
         # The regions are computed meanwhile.
         computed = self.executor.map(lambda one: self._compute_region_masks(base, one), regions)
-        of_base = self._compute_base_mask(base, snapshot.generations)
+        of_base = self._compute_base_mask(base, snapshot.generations, ahead)
         generations: dict[str, RowMask] = {}
         for found in computed:
             generations.update(found)
@@ -258,18 +279,20 @@ class Visibility:
 
     # 2. The base table without what any generation supersedes
 
-    def _compute_base_mask(self, base: BaseTable, generations: Sequence[GenerationDataset]) -> RowMask:
+    def _compute_base_mask(
+        self, base: BaseTable, generations: Sequence[GenerationDataset], ahead: KeysAhead | None
+    ) -> RowMask:
         return self._shared.compute(
             self._cache,
-            _BaseMaskName(base.version_id, base.key, frozenset(_list_places(generations))),
+            _name_base_mask(base, generations),
             lambda: self._files.name_base_mask(base, generations),
             ROW_MASK,
-            lambda: RowMask({}).without(self._find_superseded(base, generations), base.fragment_rows),
+            lambda: RowMask({}).without(self._find_superseded(base, generations, ahead), base.fragment_rows),
             lambda mask: mask.nbytes + ENTRY_OVERHEAD,
         )
 
     def _find_superseded(
-        self, base: BaseTable, generations: Sequence[GenerationDataset]
+        self, base: BaseTable, generations: Sequence[GenerationDataset], ahead: KeysAhead | None
     ) -> Mapping[int, np.ndarray]:
         """Return fragment id -> offsets of base rows whose key any of the generations has."""
         fragments = base.fragments
@@ -281,7 +304,9 @@ class Visibility:
                 missing.setdefault(unresolved, []).append(at)
         for numbers, places in missing.items():
             unresolved_generations = [generations[number] for number in numbers]
-            probed = self._load_or_probe(base, unresolved_generations, [fragments[at] for at in places])
+            probed = self._load_or_probe(
+                base, unresolved_generations, [fragments[at] for at in places], ahead
+            )
             for number, of_generation in zip(numbers, probed, strict=True):
                 for at, offsets in zip(places, of_generation, strict=True):
                     found[number][at] = offsets
@@ -309,6 +334,7 @@ class Visibility:
         base: BaseTable,
         generations: Sequence[GenerationDataset],
         fragments: Sequence[StoredFragment],
+        ahead: KeysAhead | None,
     ) -> list[Sequence[np.ndarray]]:
         """Find, for each generation and fragment, the rows whose key the generation has."""
         names = [self._files.name_superseded(base, one, fragments) for one in generations]
@@ -319,7 +345,7 @@ class Visibility:
         missing = [number for number, offsets in enumerate(found) if offsets is None]
         if missing:
             unknown = [generations[number] for number in missing]
-            probed = self._probe_fragments(base, unknown, fragments)
+            probed = self._probe_fragments(base, unknown, fragments, ahead)
             for number, offsets in zip(missing, probed, strict=True):
                 found[number] = offsets
                 self._keep(base, generations[number], fragments, offsets)
@@ -331,10 +357,11 @@ class Visibility:
         base: BaseTable,
         generations: Sequence[GenerationDataset],
         fragments: Sequence[StoredFragment],
+        ahead: KeysAhead | None,
     ) -> list[tuple[np.ndarray, ...]]:
         """Search, for each generation, the rows of each fragment whose key it has."""
         layers = [keys.columns for keys in self.search.read_keys_of_each(base, generations)]
-        return find_rows(base, fragments, layers, self.executor)
+        return find_rows(base, fragments, layers, self.executor, ahead)
 
     def _keep(
         self,
@@ -377,6 +404,10 @@ class Visibility:
 
 def _list_places(generations: Iterable[GenerationDataset]) -> tuple[Place, ...]:
     return tuple([generation.place for generation in generations])
+
+
+def _name_base_mask(base: BaseTable, generations: Iterable[GenerationDataset]) -> _BaseMaskName:
+    return _BaseMaskName(base.version_id, base.key, frozenset(_list_places(generations)))
 
 
 def _name_layers(base: BaseTable, generations: Sequence[GenerationDataset]) -> list[_LayerName]:

@@ -1,6 +1,5 @@
-"""The first statement over many small generations opens them at once, and reads each of them once."""
+"""The first statement over many small generations reads each of them once."""
 
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from planner.engine import QueryEngine
 from planner.tables.sources import generations
 from planner.tables.sources.generations import GenerationDataset
 from planner.tables.sources.read_together import TogetherReader
-from planner.tables.state import snapshots
 from tests.support.results import rows_of
 from tests.support.tables import LsmTable, bucketed, key_field
 from tests.support.writer_process import WriterProcess
@@ -112,22 +110,6 @@ class NoRows:
     @staticmethod
     def _from_bytes(_: bytes) -> list[int]:
         return []
-
-
-def test_generations_are_opened_several_at_a_time(
-    engine: QueryEngine, rows: dict[int, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    open_one, meeting = snapshots.open_generation, threading.Barrier(2)
-    waits = threading.local()
-
-    def meet(*arguments: Any) -> GenerationDataset:
-        if not hasattr(waits, "done"):
-            waits.done = True
-            meeting.wait(60)  # for another thread that opens one
-        return open_one(*arguments)
-
-    monkeypatch.setattr(snapshots, "open_generation", meet)
-    assert rows_of(engine.execute(TOTALS).read_all()) == [(len(rows), sum(rows.values()))]
 
 
 def test_a_generation_that_is_gone_is_named(engine: QueryEngine, monkeypatch: pytest.MonkeyPatch) -> None:
