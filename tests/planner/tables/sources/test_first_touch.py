@@ -1,6 +1,7 @@
 """The first statement over many small generations reads each of them once."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from planner.engine import QueryEngine
 from planner.tables.sources import generations
 from planner.tables.sources.generations import GenerationDataset
 from planner.tables.sources.read_together import TogetherReader
+from planner.tables.visibility import key_join, visibility
+from planner.tables.visibility.key_join import KeysAhead
 from tests.support.results import rows_of
 from tests.support.tables import LsmTable, bucketed, key_field
 from tests.support.writer_process import WriterProcess
@@ -79,6 +82,37 @@ def test_keys_and_columns_are_read_in_one_scan(
     assert rows_of(found) == [(len(rows), sum(rows.values()))]
     assert scanned == [["v", "id", "_tombstone"]]
     assert sorted(rows_of(engine.execute("SELECT id, v FROM t").read_all())) == sorted(rows.items())
+
+
+@pytest.mark.parametrize("ahead_bytes", [1, 1 << 20], ids=["a part is read ahead", "all is read ahead"])
+@pytest.mark.parametrize("is_busy", [False, True], ids=["at once", "not in time"])
+def test_answers_stay_the_same_whatever_is_kept(
+    engine: QueryEngine,
+    rows: dict[int, int],
+    monkeypatch: pytest.MonkeyPatch,
+    ahead_bytes: int,
+    *,
+    is_busy: bool,
+) -> None:
+    monkeypatch.setattr(key_join, "_AHEAD_BYTES", ahead_bytes)
+    if is_busy:
+        monkeypatch.setattr(visibility, "KeysAhead", lambda base, _: KeysAhead(base, NeverBegins()))
+    statements = {
+        TOTALS: [(len(rows), sum(rows.values()))],
+        "SELECT id, v FROM t": sorted(rows.items()),
+        "SELECT id FROM t WHERE v > 100": sorted((key,) for key, value in rows.items() if value > 100),
+        "SELECT v FROM t WHERE v < 0": [],
+    }
+    for sql in [*statements] * 4:
+        assert sorted(rows_of(engine.execute(sql).read_all())) == statements[sql]
+
+
+class NeverBegins(Executor):
+    """Accepts tasks, and begins none."""
+
+    def submit(self, *_: Any, **__: Any) -> Future[Any]:
+        """Return a task that waits."""
+        return Future()
 
 
 @pytest.mark.parametrize("damage", ["none", "gone", "other rows"])

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import threading
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -222,7 +223,7 @@ def stored_as(schema: pa.Schema) -> ColumnMapping:
     return ColumnMapping({field.name: StoredColumn(field.name, field.type) for field in schema})
 
 
-def hiding(rows: int, hidden: list[int]) -> RowMask:
+def hiding(rows: int, hidden: Sequence[int]) -> RowMask:
     """A mask of fragment 0."""
     return RowMask({0: build_fragment_mask(rows, np.array(hidden, np.uint32))})
 
@@ -251,6 +252,28 @@ class TestDecodedColumns:
         assert values(columns, source, hidden=[0, 5]) == list("bcde")
         assert values(columns, source, hidden=[5]) == list("abcde")
         assert values(columns, source, hidden=[0, 5]) == list("bcde")
+
+    def test_kept_rows_of_small_fragments_are_read_together(self, source: LanceSource) -> None:
+        columns = DecodedColumns(1 << 20)
+        parts = [(source, (0,), RowMask()), (source, (0,), hiding(6, [1, 2])), (source, (0,), hiding(6, []))]
+        assert list(columns.read_kept(parts, ["v"])[0]) == []
+        values(columns, source)
+        for _ in range(3):  # at first the rows are hidden, then they are kept without the hidden ones
+            read, batches = columns.read_kept([*parts, (source, (0,), hiding(6, range(6)))], ["v"])
+            assert set(read) == {0, 1, 2, 3}
+            found = sorted(value for batch in batches for value in batch.column("v").to_pylist())
+            assert found == sorted("abcdef" + "adef" + "abcdef")
+
+    def test_parts_that_are_not_kept_as_a_whole_are_left(self, tmp_path: Path) -> None:
+        table = pa.table({"id": range(6), "v": list("abcdef")})
+        dataset = lance.write_dataset(table, str(tmp_path / "t.lance"), max_rows_per_file=3)
+        source = LanceSource("t", dataset, table.schema, stored_as(table.schema))
+        columns = DecodedColumns(1 << 20)
+        batches, _ = columns.read(source, (0,), ["v"], RowMask())
+        assert [batch.column("v").to_pylist() for batch in batches] == [list("abc")]
+        read, kept = columns.read_kept([(source, (0, 1), RowMask()), (source, (0,), RowMask())], ["v"])
+        assert set(read) == {1}
+        assert [batch.column("v").to_pylist() for batch in kept] == [list("abc")]
 
     def test_deleted_rows_are_absent_and_older_versions_keep_theirs(self, source: LanceSource) -> None:
         columns = DecodedColumns(1 << 20)
