@@ -17,6 +17,7 @@ from gateway.cli import app
 from gateway.cli.commands import collect_flags
 from gateway.config import load
 from gateway.config.schema import GatewayConfig
+from tests.support.go_programs import find_or_build
 from tests.support.ports import find_free_port
 from tests.support.servers import GatewayProcess
 
@@ -106,14 +107,7 @@ def load_values(root: Path, sections: dict[str, dict[str, Any]]) -> GatewayConfi
 
 @pytest.fixture(scope="module")
 def helm(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The program, built by Go where it is not installed, which takes minutes."""
-    installed = shutil.which("helm")
-    if installed is not None:
-        return installed
-    programs = tmp_path_factory.mktemp("programs")
-    environment = {**os.environ, "GOBIN": str(programs)}
-    subprocess.run(["go", "install", HELM], env=environment, check=True)
-    return str(programs / "helm")
+    return find_or_build("helm", HELM, tmp_path_factory.mktemp("programs"))
 
 
 class TestChart:
