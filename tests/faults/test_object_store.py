@@ -29,11 +29,11 @@ pytestmark = [pytest.mark.soak, pytest.mark.timeout(900)]
 
 BUCKET = "lake"
 CLIENTS = range(1, 5)
-ROUNDS = 6
+ROUNDS = 4
 SOON_SECONDS = 3.0
 GRACE_SECONDS = 10.0
 """Longer than any statement runs here, but for those of an outage."""
-OUTAGE_SECONDS = 8.0
+OUTAGE_SECONDS = 10.0
 """As long as several of a gateway's attempts."""
 
 
