@@ -13,7 +13,7 @@ from urllib.error import HTTPError, URLError
 
 import pyarrow.fs
 
-from tests.support.go_programs import find_or_build
+from tests.support.programs import find_or_build
 from tests.support.ports import find_free_port
 
 _USER, _PASSWORD = "testing", "testing-password"
