@@ -76,6 +76,18 @@ def test_statements_tell_of_their_stages(engine: QueryEngine):
     ]
 
 
+def test_tables_tell_of_their_first_rows(engine: QueryEngine):
+    recorder = engine.catalog.jobs = Recorder()
+    execute(engine, "CREATE TABLE made (PRIMARY KEY (id)) AS SELECT id FROM t")
+    execute(engine, "CREATE TABLE twin CLONE made")
+    shown = [(one.kind, one.table, one.phase, one.done, one.total) for one in recorder.states]
+    for table in ("made", "twin"):
+        found = [rest for kind, name, *rest in shown if (kind, name) == ("create table", table)]
+        assert found[0] == ["write rows", 0, None]
+        assert ["write rows", 1024, None] in found
+        assert found[-1] == ["build indexes of the key", 1, 1]
+
+
 def test_everyone_sees_the_jobs_of_their_tables(engine: QueryEngine):
     sql = "SELECT kind, table_schema, table_name, phase, done, total FROM system.jobs ORDER BY kind"
     jobs = engine.catalog.jobs

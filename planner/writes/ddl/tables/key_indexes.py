@@ -19,12 +19,12 @@ from planner.tables.state.table import Table
 from planner.writes.ddl.statement import commit_change
 
 
-def build_key_indexes(table: Table, job: Job) -> tuple[str, ...]:
+def build_key_indexes(table: Table, job: Job | None = None) -> tuple[str, ...]:
     """Build the indexes that the key of a table lacks, if its base table has rows; return their names.
 
     Args:
         table: the table.
-        job: is told how many are done.
+        job: is told how many are done; None for nobody.
 
     Raises:
         PreconditionError: Lance refuses an index.
@@ -38,10 +38,12 @@ def build_key_indexes(table: Table, job: Job) -> tuple[str, ...]:
             built.append(build_key_index(dataset, missing[0]))
 
     columns = list_unindexed_columns(table.base().dataset)
-    job.begin("build indexes of the key", len(columns), "index")
+    if job is not None:
+        job.begin("build indexes of the key", len(columns), "index")
     for _ in columns:
         commit_change(table, "build an index on the key", build)
-        job.advance(1)
+        if job is not None:
+            job.advance(1)
     return tuple(built)
 
 
