@@ -17,8 +17,8 @@ from gateway.cli import app
 from gateway.cli.commands import collect_flags
 from gateway.config import load
 from gateway.config.schema import GatewayConfig
-from tests.support.programs import find_or_build, find_or_install
 from tests.support.ports import find_free_port
+from tests.support.programs import find_or_build, find_or_install
 from tests.support.servers import GatewayProcess
 
 FOLDER = Path(__file__).parents[2] / "docker"

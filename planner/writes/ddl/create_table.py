@@ -178,7 +178,7 @@ def _prepare_as_select(
         access,
         definition,
         schema,
-        lambda control: iter(source.execute((), read_settings, control))
+        lambda control: iter(source.execute((), read_settings, control)),
     )
 
 
