@@ -23,6 +23,7 @@ from pipeline.merging import merge
 from tests.crash.load import Ledger, Statement, Worker, create_tables, sql_of
 from tests.fights.registers import meanwhile
 from tests.support.object_stores import ObjectStore, start_versitygw
+from tests.support.ports import find_free_port
 from tests.support.servers import GatewayProcess
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(900)]
@@ -64,20 +65,28 @@ class Cluster:
 
     store: ObjectStore
     root: str
+    ownership: str
+    ports: list[int] = field(default_factory=lambda: [find_free_port() for _ in range(2)])
     ledger: Ledger = field(default_factory=Ledger)
     numbers: dict[int, int] = field(default_factory=lambda: dict.fromkeys(CLIENTS, 0))
     gateways: list[GatewayProcess] = field(default_factory=list)
 
-    def start(self) -> GatewayProcess:
+    def start(self, port: int) -> GatewayProcess:
         options = [part for one in self.store.options.items() for part in ("--storage-option", "=".join(one))]
-        options += ["--set", "writes.hold=50ms", "--http-port", "off"]
-        return GatewayProcess(self.root, *options)
+        keys = {"ownership": self.ownership, "hold": "50ms"}
+        if self.ownership == "forward":
+            keys |= {
+                "advertise_url": f"grpc://127.0.0.1:{port}",
+                "peer_token": "the-secret-of-these-gateways",
+            }
+        options += [part for key, value in keys.items() for part in ("--set", f"writes.{key}={value}")]
+        return GatewayProcess(self.root, *options, "--port", str(port), "--http-port", "off")
 
     def renew(self, at: int) -> None:
         """Kill a gateway, and start another in its place."""
         self.gateways[at].kill()
         self.gateways[at].stop()
-        self.gateways[at] = self.start()
+        self.gateways[at] = self.start(self.ports[at])
 
     def write_during(self, block: Callable[[], object]) -> None:
         """Let clients write through either gateway while a block runs, and check what is there then."""
@@ -160,8 +169,8 @@ class Cluster:
 def cluster(store: ObjectStore, request: pytest.FixtureRequest) -> Iterator[Cluster]:
     root = f"s3://{BUCKET}/{request.node.name.replace('[', '-').rstrip(']')}"
     create_tables(root, store.options)
-    cluster = Cluster(store, root)
-    cluster.gateways += [cluster.start() for _ in range(2)]
+    cluster = Cluster(store, root, getattr(request, "param", "claim"))
+    cluster.gateways += map(cluster.start, cluster.ports)
     with ExitStack() as stack:
         stack.callback(lambda: [one.stop() for one in cluster.gateways])
         yield cluster
@@ -181,6 +190,7 @@ def test_of_all_that_put_if_absent_one_succeeds(store: ObjectStore):
         assert storage.read(name) == b"abcd"[wins.index(True) : wins.index(True) + 1]
 
 
+@pytest.mark.parametrize("cluster", ["claim", "forward"], indirect=True)
 def test_gateways_that_are_killed_leave_their_regions_to_others(cluster: Cluster):
     with meanwhile(cluster.keep_on):
         for turn in range(ROUNDS):
