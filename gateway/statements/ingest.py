@@ -169,7 +169,7 @@ class Ingestion:
             if creates and query.control.transaction is not None:
                 query.control.transaction.commit_before()
             if creates and target.mode != "skip":
-                return self._create_filled(target, schema, batches, query.control)
+                return self._create_filled(target, schema, batches, query.control, job)
             if creates:
                 self._create(target, schema)
             rows = prepare_ingest(self._engine, target.table, schema, call.settings, call.access)
@@ -210,7 +210,11 @@ class Ingestion:
         return True
 
     def _create(
-        self, target: Target, schema: pa.Schema, rows: Callable[[], Iterator[pa.RecordBatch]] | None = None
+        self,
+        target: Target,
+        schema: pa.Schema,
+        rows: Callable[[], Iterator[pa.RecordBatch]] | None = None,
+        job: Job | None = None,
     ) -> None:
         create_table(
             self._engine.catalog,
@@ -220,10 +224,16 @@ class Ingestion:
             options=target.options,
             mode=target.mode,
             rows=rows,
+            job=job,
         )
 
     def _create_filled(
-        self, target: Target, schema: pa.Schema, batches: Iterator[pa.RecordBatch], control: RunControl
+        self,
+        target: Target,
+        schema: pa.Schema,
+        batches: Iterator[pa.RecordBatch],
+        control: RunControl,
+        job: Job,
     ) -> WriteResult:
         """Make a table that has its rows from the first moment on."""
         count = 0
@@ -235,7 +245,7 @@ class Ingestion:
                 count += batch.num_rows
                 yield batch
 
-        self._create(target, schema, rows)
+        self._create(target, schema, rows, job)
         return WriteResult(count)  # a table is durable when it is made
 
 

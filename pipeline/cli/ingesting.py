@@ -89,15 +89,18 @@ def ingest(
         options = IngestOptions(tuple(order_by or ()), deleted_column, flush, tasks)
         with open_session(master, settings=parse_pairs("--conf", conf), archive=archive) as spark:
             if stream:
-                query = start(
-                    rows.stream(spark),
-                    into,
-                    checkpoint=str(checkpoint),
-                    trigger=parse_trigger(trigger),
-                    options=options,
-                    on_batch=_print_report,
-                )
-                _await(query)
+                # A line for each batch tells enough on the terminal.
+                with open_tracker(lake, is_quiet=True).track("ingest", into.name) as progress:
+                    query = start(
+                        rows.stream(spark),
+                        into,
+                        checkpoint=str(checkpoint),
+                        trigger=parse_trigger(trigger),
+                        options=options,
+                        on_batch=_print_report,
+                        progress=progress,
+                    )
+                    _await(query)
             else:
                 with open_tracker(lake).track("ingest", into.name) as progress:
                     report = run(rows.batch(spark), into, options, progress=progress)

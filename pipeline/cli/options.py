@@ -164,12 +164,18 @@ def open_tables(
     return settings.policies, lake, lake.tables(tables or ())
 
 
-def open_tracker(lake: Lake) -> JobTracker:
-    """Return what shows the jobs of a command, on stderr and in `system.jobs` of the gateways of the root."""
+def open_tracker(lake: Lake, *, is_quiet: bool = False) -> JobTracker:
+    """Return what shows the jobs of a command, on stderr and in `system.jobs` of the gateways of the root.
+
+    Args:
+        lake: the tables of the root.
+        is_quiet: whether nothing is shown on stderr.
+    """
     from memwal.storage.jobs import RunningJobs  # noqa: PLC0415 - keeps --help quick
     from pipeline.jobs.progress import JobTracker  # noqa: PLC0415
 
-    return JobTracker.of_command(RunningJobs(lake.storage))
+    jobs = RunningJobs(lake.storage)
+    return JobTracker(jobs, lambda _line: None) if is_quiet else JobTracker.of_command(jobs)
 
 
 _PIPE_WIDTH = 100_000

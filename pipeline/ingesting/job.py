@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 import warnings
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -34,6 +34,8 @@ _SECONDS = 0.5
 def watch_tasks(context: SparkContext, title: str, tasks: int, progress: Progress) -> Iterator[None]:
     """Report the completed tasks of the last stage while a block runs Spark jobs in this thread.
 
+    Jobs of a thread that has a group stay in it: that of a streaming query is cancelled when the query stops.
+
     Args:
         context: context of Spark.
         title: title of the job.
@@ -43,17 +45,22 @@ def watch_tasks(context: SparkContext, title: str, tasks: int, progress: Progres
     if progress is ignore_progress:
         yield
         return
-    group = f"lance-gateway-{uuid.uuid4()}"
-    context.setJobGroup(group, title)
+    known = context.getLocalProperty("spark.jobGroup.id")
+    group = known or f"lance-gateway-{uuid.uuid4()}"
+    if known is None:
+        context.setJobGroup(group, title)
+    before = frozenset(context.statusTracker().getJobIdsForGroup(group))
     ended = threading.Event()
+    reported = 0
     with progress(title, tasks, "task") as advance:
 
         def watch() -> None:
-            reported = 0
+            nonlocal reported
             while not ended.wait(_SECONDS):
-                done = min(_count_done_tasks(context, group, tasks), tasks)
-                advance(done - reported)
-                reported = max(reported, done)
+                done = _count_done_tasks(context, group, before, tasks)
+                if done > reported:  # An earlier stage may have as many tasks as the last one.
+                    advance(done - reported)
+                    reported = done
 
         thread = threading.Thread(target=watch, name="watch-spark", daemon=True)
         thread.start()
@@ -62,14 +69,23 @@ def watch_tasks(context: SparkContext, title: str, tasks: int, progress: Progres
         finally:
             ended.set()
             thread.join()
-            context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]  # as Spark clears it
-            context.setLocalProperty("spark.job.description", None)  # type: ignore[arg-type]
+            if known is None:
+                context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]  # as Spark clears it
+                context.setLocalProperty("spark.job.description", None)  # type: ignore[arg-type]
+        advance(tasks - reported)
 
 
-def _count_done_tasks(context: SparkContext, group: str, tasks: int) -> int:
-    """Return the number of completed tasks of the last stage; 0 while an earlier one runs."""
+def _count_done_tasks(context: SparkContext, group: str, before: Collection[int], tasks: int) -> int:
+    """Return the number of completed tasks of the last stage; 0 while an earlier one runs.
+
+    Args:
+        context: context of Spark.
+        group: of the jobs.
+        before: jobs of the group that ran before.
+        tasks: number of tasks of the last stage.
+    """
     tracker = context.statusTracker()
-    jobs = (tracker.getJobInfo(one) for one in tracker.getJobIdsForGroup(group))
+    jobs = (tracker.getJobInfo(one) for one in tracker.getJobIdsForGroup(group) if one not in before)
     stages = [stage for job in jobs if job is not None for stage in job.stageIds]
     newest = tracker.getStageInfo(max(stages)) if stages else None
     return newest.numCompletedTasks if newest is not None and newest.numTasks == tasks else 0
@@ -113,7 +129,7 @@ def ingest(
         return IngestReport(table.name, markers.job, batch, is_skipped=True)
     plan = _Plan.of(rows, table, options)
     written = plan.build_frame(rows, markers.job, batch)
-    title = f"ingest {table.name}"
+    title = f"ingest {table.name}" if job is None else f"ingest {table.name}, batch {batch}"
     with watch_tasks(written.sparkSession.sparkContext, title, plan.tasks, progress):
         try:
             found = written.collect()

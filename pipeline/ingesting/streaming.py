@@ -11,6 +11,7 @@ from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, P
 from pipeline.ingesting.job import ingest
 from pipeline.ingesting.options import IngestOptions, IngestReport
 from pipeline.jobs.lake import LakeTable
+from pipeline.jobs.runners import Progress, ignore_progress
 from pipeline.spark.runner import carry_errors, translate_error
 
 if TYPE_CHECKING:
@@ -137,6 +138,7 @@ def stream(
     trigger: Mapping[str, object] | None = None,
     options: IngestOptions | None = None,
     on_batch: Callable[[IngestReport], object] | None = None,
+    progress: Progress = ignore_progress,
 ) -> IngestStream:
     """Start to upsert the rows of a streaming DataFrame, each batch of it exactly once in effect.
 
@@ -154,6 +156,7 @@ def stream(
             `{"availableNow": True}`; None for one batch after another.
         options: of each batch.
         on_batch: is told what became of each batch, in a thread of Spark's.
+        progress: counts the tasks of each batch.
 
     Raises:
         PreconditionError: the rows are no stream.
@@ -173,7 +176,7 @@ def stream(
     def write(batch: DataFrame, number: int) -> None:
         with carry_errors():
             job = stream_id or f"stream-{query_id.result()}"
-            report = ingest(batch, table, options, job=job, batch=number)
+            report = ingest(batch, table, options, job=job, batch=number, progress=progress)
             if on_batch is not None:
                 on_batch(report)
 

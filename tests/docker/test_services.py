@@ -18,12 +18,16 @@ from gateway.cli.commands import collect_flags
 from gateway.config import load
 from gateway.config.schema import GatewayConfig
 from tests.support.ports import find_free_port
+from tests.support.programs import find_or_build, find_or_install
 from tests.support.servers import GatewayProcess
 
 FOLDER = Path(__file__).parents[2] / "docker"
 CHART = FOLDER / "helm"
 UNITS = ("lance-gateway.service", "lance-gateway-keeper.service")
 HELM = "helm.sh/helm/v3/cmd/helm@v3.18.4"
+KUBERNETES_VALIDATE = "kubernetes-validate==1.37.*"
+KUBERNETES = ("1.27", "1.37")
+"""The oldest version that the chart is made for, and the newest one that the validator knows."""
 PROGRAM = Path(sys.executable).with_name("lance-gateway")
 
 
@@ -106,14 +110,14 @@ def load_values(root: Path, sections: dict[str, dict[str, Any]]) -> GatewayConfi
 
 @pytest.fixture(scope="module")
 def helm(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The program, built by Go where it is not installed, which takes minutes."""
-    installed = shutil.which("helm")
-    if installed is not None:
-        return installed
-    programs = tmp_path_factory.mktemp("programs")
-    environment = {**os.environ, "GOBIN": str(programs)}
-    subprocess.run(["go", "install", HELM], env=environment, check=True)
-    return str(programs / "helm")
+    return find_or_build("helm", HELM, tmp_path_factory.mktemp("programs"))
+
+
+@pytest.fixture(scope="module")
+def validator(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Checks objects by the schemas of versions of Kubernetes, which it brings along."""
+    folder = tmp_path_factory.mktemp("validator")
+    return find_or_install("kubernetes-validate", KUBERNETES_VALIDATE, folder)
 
 
 class TestChart:
@@ -140,7 +144,7 @@ class TestChart:
         ],
         ids=lambda sets: sets[0],
     )
-    def test_helm_renders_it(self, helm: str, sets: list[str], tmp_path: Path):
+    def test_helm_renders_it(self, helm: str, validator: str, sets: list[str], tmp_path: Path):
         options = [word for one in sets for word in ("--set", one)]
         run = subprocess.run(
             [helm, "template", "lake", CHART, "--kube-version", "1.30.0", *options],
@@ -149,6 +153,12 @@ class TestChart:
             check=False,
         )
         assert run.returncode == 0, run.stderr
+        rendered = tmp_path / "rendered.yaml"
+        rendered.write_text(run.stdout)
+        for version in KUBERNETES:
+            checking = [validator, "--strict", "--kubernetes-version", version, rendered]
+            checked = subprocess.run(checking, capture_output=True, text=True, check=False)
+            assert checked.returncode == 0, checked.stdout + checked.stderr
         objects = {
             (one["kind"], one["metadata"]["name"]): one for one in yaml.safe_load_all(run.stdout) if one
         }
@@ -158,10 +168,10 @@ class TestChart:
         (container,) = gateway["containers"]
         secret = "a-secret-of-enough-characters"
         variables = {one["name"]: one.get("value", secret) for one in container["env"]}
-        checked = CliRunner().invoke(
+        shown = CliRunner().invoke(
             app, ["config", "show", "--config", str(file), "--root", str(tmp_path)], env=variables
         )
-        assert checked.exit_code == 0, checked.output
+        assert shown.exit_code == 0, shown.output
         assert ("Deployment", "lake-lance-gateway-keeper") in objects or "keeper.enabled=false" in sets
         labels = objects["StatefulSet", "lake-lance-gateway"]["spec"]["template"]["metadata"]["labels"]
         for (kind, _), one in objects.items():

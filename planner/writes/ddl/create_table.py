@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import pyarrow as pa
 
@@ -11,6 +12,7 @@ from memwal.creating import build_stored_schema, list_key_columns, list_not_null
 from memwal.creating.key_index import check_key_index, list_default_columns, list_wanted_columns
 from memwal.errors import InvalidInputError
 from memwal.rules import Constraint
+from memwal.storage.jobs import Job
 from memwal.storage.table_names import TableName
 from planner.access.rights import Access
 from planner.access.visible_catalog import SecuredTable
@@ -95,26 +97,28 @@ def prepare_create_table(
         schema = pa.schema([column.field for column in definition.columns])
     else:
         raise reader.error("Columns (name type, ..), (LIKE table) or AS SELECT are missing")
-    return _prepare_definition(engine, reader, definition, schema.with_metadata(definition.metadata))
+    return _prepare_definition(engine, reader, access, definition, schema.with_metadata(definition.metadata))
 
 
 def _prepare_definition(
     engine: QueryPlanner,
     reader: Reader,
+    access: Access,
     definition: _Definition,
     schema: pa.Schema,
     rows: Callable[[RunControl | None], Iterator[pa.RecordBatch]] | None = None,
-    finish: Callable[[Table], None] | None = None,
+    finish: Callable[[Table, Job], None] | None = None,
 ) -> PreparedDefinition:
     """Check schema and options; whether the table exists is checked by each execution.
 
     Args:
         engine: engine of the table.
         reader: of the statement.
+        access: rights of the principal.
         definition: the statement.
         schema: columns.
         rows: reads the first rows.
-        finish: is called with a table that was made.
+        finish: is called with a table that was made, and the job that made it.
     """
     options = read_table_options(definition.options)
     key = definition.key or options.primary_key or ()
@@ -125,24 +129,28 @@ def _prepare_definition(
     def create(control: RunControl | None) -> WriteResult:
         count = -1 if rows is None else 0
 
-        def batches() -> Iterator[pa.RecordBatch]:
+        def batches(job: Job) -> Iterator[pa.RecordBatch]:
             nonlocal count
+            job.begin("write rows", None, "row")
             for batch in () if rows is None else rows(control):
                 count += batch.num_rows
                 yield batch
+                job.advance(batch.num_rows)
 
-        is_made = create_table(
-            engine.catalog,
-            definition.name,
-            schema,
-            definition.key,
-            options=definition.options,
-            constraints=constraints,
-            mode=definition.mode,
-            rows=None if rows is None else batches,
-        )
-        if is_made and finish is not None:
-            finish(engine.catalog.table(definition.name))
+        with engine.catalog.jobs.run("create table", definition.name, access.user) as job:
+            is_made = create_table(
+                engine.catalog,
+                definition.name,
+                schema,
+                definition.key,
+                options=definition.options,
+                constraints=constraints,
+                mode=definition.mode,
+                rows=None if rows is None else partial(batches, job),
+                job=job,
+            )
+            if is_made and finish is not None:
+                finish(engine.catalog.table(definition.name), job)
         return WriteResult(count)
 
     return PreparedDefinition(reader.text.sql, create, definition.name)
@@ -166,7 +174,12 @@ def _prepare_as_select(
             raise InvalidInputError(msg)
     schema = pa.schema([pa.field(column.name, column.type) for column in source.schema], definition.metadata)
     return _prepare_definition(
-        engine, reader, definition, schema, lambda control: iter(source.execute((), read_settings, control))
+        engine,
+        reader,
+        access,
+        definition,
+        schema,
+        lambda control: iter(source.execute((), read_settings, control)),
     )
 
 
@@ -190,10 +203,11 @@ def _prepare_clone(
     return _prepare_definition(
         engine,
         reader,
+        access,
         definition,
         schema,
         lambda control: iter(rows.execute((), read_settings, control)),
-        lambda table: build_indexes_of(source, table),
+        lambda table, job: build_indexes_of(source, table, job),
     )
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyarrow as pa
+from lance.optimize import Compaction, CompactionMetrics, CompactionTask, RewriteResult
 
 from memwal.base.index_details import list_merged_generations
 from memwal.creating.index_types import finds_past_rows
@@ -32,7 +35,6 @@ _OPTIMIZED = pa.schema(
         ("indexes", pa.list_(pa.string())),
     ]
 )
-_BRING_UP_TO_DATE = "bring indexes up to date"
 _COUNTS = (
     *("rows", "base_rows", "base_bytes", "base_fragments", "regions"),
     *("generations", "generation_rows", "unflushed_rows"),
@@ -83,21 +85,18 @@ def _optimize(table: Table, parts: tuple[str, ...], job: Job) -> dict[str, Any]:
     }
     names = list_index_names(before)
     if "INDEXES" in parts and names:
-        job.show(_BRING_UP_TO_DATE, 0, len(names), "index")
-        _optimize_indexes(table)  # Only fragments that the same indexes cover are compacted together.
+        # Only fragments that the same indexes cover are compacted together.
+        _optimize_indexes(table, job)
         row["indexes"] = list(names)
     if "COMPACT" in parts:
-        job.show("compact files", 0, len(before.fragments), "fragment")
-        metrics = commit_change(table, "compact files", lambda dataset: dataset.optimize.compact_files())
+        metrics = commit_change(table, "compact files", lambda dataset: _compact_files(dataset, job))
         row |= {"files_removed": metrics.files_removed, "files_added": metrics.files_added}
         if names and metrics.files_removed:
             # Compaction resets how far indexes have caught up with merges.
-            job.show(_BRING_UP_TO_DATE, 0, len(names), "index")
-            _optimize_indexes(table)
+            _optimize_indexes(table, job)
             row["indexes"] = list(names)
     if "INDEXES" in parts:
-        job.show("build indexes of the key", 0, None, "index")
-        built = build_key_indexes(table)
+        built = build_key_indexes(table, job)
         if built:
             table.writer().flush()  # Writers that are opened from now on maintain them.
             row["indexes"] += built
@@ -105,13 +104,34 @@ def _optimize(table: Table, parts: tuple[str, ...], job: Job) -> dict[str, Any]:
     return row | {"version": after.version, "fragments_after": len(after.fragments)}
 
 
-def _optimize_indexes(table: Table) -> None:
+def _optimize_indexes(table: Table, job: Job) -> None:
+    """Bring one index after the other up to date, so that the job can tell how many are."""
     base = table.base()
+    job.begin("bring indexes up to date", len(base.indexes), "index")
     for index in base.indexes:
         if base.dataset.has_stable_row_ids and finds_past_rows(index.type, len(index.segments)):
             call = build_call_like(index)
             build_index(table, call, index.columns[0], index.name, replaces=True)
-    commit_change(table, "bring indexes up to date", lambda dataset: dataset.optimize.optimize_indices())
+
+        def optimize(dataset: Any, name: str = index.name) -> None:  # noqa: ANN401 - lance types
+            dataset.optimize.optimize_indices(index_names=[name])
+
+        commit_change(table, f"bring index {index.name!r} up to date", optimize)
+        job.advance(1)
+
+
+def _compact_files(dataset: Any, job: Job) -> CompactionMetrics:  # noqa: ANN401 - lance types
+    """Compact a base table in one commit; options of Lance are those of the table's configuration."""
+    tasks = Compaction.plan(dataset, {}).tasks
+    job.begin("compact files", sum(len(task.fragments) for task in tasks), "fragment")
+
+    def rewrite(task: CompactionTask) -> RewriteResult:
+        result = task.execute(dataset)
+        job.advance(len(task.fragments))
+        return result
+
+    with ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="compact") as pool:
+        return Compaction.commit(dataset, list(pool.map(rewrite, tasks)), {})
 
 
 def prepare_analyze(

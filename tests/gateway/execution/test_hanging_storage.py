@@ -15,8 +15,8 @@ from memwal.storage.time_limits import StorageLimits
 from planner.tables.sources.base_table import open_base_table
 from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
+from tests.support.object_stores import ObjectStore, start_moto
 from tests.support.servers import GatewayProcess
-from tests.support.stopped_s3 import StoppableS3
 from tests.support.tables import key_field
 
 pytestmark = pytest.mark.slow
@@ -29,14 +29,14 @@ NAMES = (f"t{number}" for number in range(1000))
 
 
 @pytest.fixture(scope="module")
-def store() -> Iterator[StoppableS3]:
-    with StoppableS3(BUCKET) as server:
+def store() -> Iterator[ObjectStore]:
+    with start_moto(BUCKET) as server:
         write_table(server, next(NAMES))
         yield server
 
 
 @pytest.fixture(scope="module")
-def gateway(store: StoppableS3) -> Iterator[GatewayProcess]:
+def gateway(store: ObjectStore) -> Iterator[GatewayProcess]:
     with open_gateway(store) as process:
         yield process
 
@@ -48,18 +48,18 @@ def client(gateway: GatewayProcess) -> Iterator[flight.FlightClient]:
 
 
 @pytest.fixture
-def table(store: StoppableS3) -> str:
+def table(store: ObjectStore) -> str:
     """A table that no gateway knows anything of."""
     name = next(NAMES)
     write_table(store, name)
     return name
 
 
-def write_table(store: StoppableS3, name: str) -> None:
+def write_table(store: ObjectStore, name: str) -> None:
     lance.write_dataset(ROWS, f"s3://{BUCKET}/{name}.lance", storage_options=store.options)
 
 
-def open_gateway(store: StoppableS3, *options: str) -> GatewayProcess:
+def open_gateway(store: ObjectStore, *options: str) -> GatewayProcess:
     flags = [part for item in store.options.items() for part in ("--storage-option", "=".join(item))]
     return GatewayProcess(f"s3://{BUCKET}", *flags, *options)  # type: ignore[arg-type]
 
@@ -102,14 +102,14 @@ CALLS: dict[str, Callable[[flight.FlightClient, str, flight.FlightCallOptions], 
 
 @pytest.mark.parametrize("name", CALLS)
 def test_a_call_ends_at_the_deadline_of_its_statement(
-    store: StoppableS3, client: flight.FlightClient, table: str, name: str
+    store: ObjectStore, client: flight.FlightClient, table: str, name: str
 ):
     with store.stopped(), pytest.raises(flight.FlightTimedOutError, match="ran longer than it may"):
         CALLS[name](client, table, SHORT)
 
 
 def test_get_schema_ends_at_the_deadline_of_its_statement(
-    store: StoppableS3, client: flight.FlightClient, table: str
+    store: ObjectStore, client: flight.FlightClient, table: str
 ):
     # pyarrow's server has one status for all errors of this call.
     with store.stopped(), pytest.raises(pa.ArrowException, match="DEADLINE_EXCEEDED"):
@@ -118,7 +118,7 @@ def test_get_schema_ends_at_the_deadline_of_its_statement(
 
 @pytest.mark.parametrize("phase", ["planning", "reading"])
 def test_a_stream_ends_at_the_deadline_of_its_statement(
-    store: StoppableS3, client: flight.FlightClient, table: str, phase: str
+    store: ObjectStore, client: flight.FlightClient, table: str, phase: str
 ):
     info = client.get_flight_info(ask(f"SELECT id FROM {table}"), SHORT)
     with open_gateway(store) as other, flight.FlightClient(other.uri) as elsewhere:
@@ -129,7 +129,7 @@ def test_a_stream_ends_at_the_deadline_of_its_statement(
 
 
 def test_binding_ends_at_the_deadline_of_its_statement(
-    store: StoppableS3, client: flight.FlightClient, table: str
+    store: ObjectStore, client: flight.FlightClient, table: str
 ):
     (body,) = create(client, f"SELECT * FROM {table} WHERE id = ?", SHORT)
     created = rpc.unpacked(sql.ActionCreatePreparedStatementResult, body.body.to_pybytes())
@@ -144,7 +144,7 @@ def test_binding_ends_at_the_deadline_of_its_statement(
 
 
 def test_a_write_that_has_begun_is_in_doubt_and_may_be_sent_again(
-    store: StoppableS3, client: flight.FlightClient
+    store: ObjectStore, client: flight.FlightClient
 ):
     name = next(NAMES)
     rpc.update(client, f"CREATE TABLE {name} (id BIGINT PRIMARY KEY)")
@@ -156,7 +156,7 @@ def test_a_write_that_has_begun_is_in_doubt_and_may_be_sent_again(
     assert rpc.query(client, f"SELECT id FROM {name} ORDER BY id")["id"].to_pylist() == [1, 2]
 
 
-def test_a_bulk_load_ends_at_its_deadline(store: StoppableS3, client: flight.FlightClient, table: str):
+def test_a_bulk_load_ends_at_its_deadline(store: ObjectStore, client: flight.FlightClient, table: str):
     options = sql.CommandStatementIngest.TableDefinitionOptions
     command = sql.CommandStatementIngest(
         table=table,
@@ -186,7 +186,7 @@ def test_rows_of_a_client_arrive_over_an_object_store(client: flight.FlightClien
 
 
 def test_statements_that_wait_are_listed_and_killed_while_others_are_answered(
-    store: StoppableS3, client: flight.FlightClient, table: str
+    store: ObjectStore, client: flight.FlightClient, table: str
 ):
     text = f"SELECT max(id) FROM {table}"
     waiting = Waiting(client, text)
@@ -202,7 +202,7 @@ def test_statements_that_wait_are_listed_and_killed_while_others_are_answered(
         assert (row["state"], row["phase"]) == ("cancelled", "planning")
 
 
-def test_a_statement_whose_client_left_ends(store: StoppableS3, client: flight.FlightClient, table: str):
+def test_a_statement_whose_client_left_ends(store: ObjectStore, client: flight.FlightClient, table: str):
     text = f"SELECT min(id) FROM {table}"
     with store.stopped():
         with pytest.raises(flight.FlightTimedOutError):
@@ -212,7 +212,7 @@ def test_a_statement_whose_client_left_ends(store: StoppableS3, client: flight.F
 
 
 def test_the_store_is_asked_again_as_soon_as_it_is_back(
-    store: StoppableS3, client: flight.FlightClient, table: str
+    store: ObjectStore, client: flight.FlightClient, table: str
 ):
     waiting = Waiting(client, f"SELECT * FROM {table}")
     with store.stopped():
@@ -227,14 +227,14 @@ def test_the_store_is_asked_again_as_soon_as_it_is_back(
     assert waiting.error is None
 
 
-def test_a_store_that_gives_no_answer_to_lance_is_unavailable_and_no_damage(store: StoppableS3, table: str):
+def test_a_store_that_gives_no_answer_to_lance_is_unavailable_and_no_damage(store: ObjectStore, table: str):
     options = {**store.options, **StorageLimits(1, 10, 10).complete({})}
     with store.stopped(), pytest.raises(UnavailableError, match="storage is reachable"):
         open_base_table(table, Storage.open(f"s3://{BUCKET}/{table}.lance", options), None, None)
 
 
 def test_storage_gives_up_where_a_statement_may_run_for_ever(
-    store: StoppableS3, table: str, monkeypatch: pytest.MonkeyPatch
+    store: ObjectStore, table: str, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("LANCE_GATEWAY_STORAGE__TOTAL_TIMEOUT", "10s")
     monkeypatch.setenv("LANCE_GATEWAY_STORAGE__REQUEST_TIMEOUT", "10s")

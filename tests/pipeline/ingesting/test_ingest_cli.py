@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,6 +14,8 @@ import pyspark
 import pytest
 from typer.testing import CliRunner, Result
 
+from memwal.storage.files import Storage
+from memwal.storage.jobs import RunningJobs
 from pipeline.cli import app
 from tests.support.gateways import EngineGateway
 from tests.support.written import make_notes
@@ -75,15 +78,22 @@ def test_by_spark_submit_what_comes_in_a_directory(root: Path, tmp_path: Path, g
     stream = ["--stream", "--checkpoint", str(tmp_path / "checkpoint"), "--trigger", "available-now"]
     command = [str(submit), "--master", "local[2,4]", str(MAIN), "ingest", "notes", "--root", str(root)]
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-    done = subprocess.run(
+    jobs, shown = RunningJobs(Storage.open(str(root))), set()
+    with subprocess.Popen(
         [*command, "--from", str(tmp_path / "in"), "--format", "csv", *stream],
         env=environment,
         cwd=tmp_path,  # The package is found where the script is.
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stdout) == (0, "notes: batch 0: 3 rows in 2 regions\n"), done.stderr[-3000:]
+    ) as done:
+        while True:
+            shown |= {(one.kind, one.table) for one in jobs.list_all()}
+            with suppress(subprocess.TimeoutExpired):
+                stdout, stderr = done.communicate(timeout=0.2)
+                break
+    assert (done.returncode, stdout) == (0, "notes: batch 0: 3 rows in 2 regions\n"), stderr[-3000:]
+    assert shown == {("ingest", "notes")}, "a stream is in system.jobs while it runs"
     assert held(gateway) == [(1, "one", 0.5), (2, None, None), (3, "three", 1000.0)]
 
 

@@ -1,6 +1,8 @@
 """Streaming queries into a table: each batch once in effect, whatever ends them."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionErro
 from pipeline.ingesting import IngestOptions, IngestReport, stream
 from pipeline.ingesting.writing import BatchMarkers
 from pipeline.jobs.lake import LakeTable
+from pipeline.jobs.runners import Advance, format_count
 from tests.support.gateways import EngineGateway
 from tests.support.written import make_notes, read_notes
 
@@ -25,6 +28,7 @@ class Feed:
     table: LakeTable
     folder: Path
     reports: list[IngestReport] = field(default_factory=list)
+    shown: list[str] = field(default_factory=list)
 
     def add(self, name: str, *rows: dict[str, object]) -> None:
         (self.folder / "in").mkdir(exist_ok=True)
@@ -43,9 +47,17 @@ class Feed:
             trigger=NOW,
             options=IngestOptions(hold_ms=0, tasks=1),
             on_batch=reports.append,
+            progress=self.show,
         )
         query.await_end()
         return reports
+
+    @contextmanager
+    def show(self, title: str, total: int, unit: str) -> Iterator[Advance]:
+        """Remember what a job shows of each part at its end."""
+        counts: list[int] = []
+        yield counts.append
+        self.shown.append(f"{title}: {sum(counts)} of {format_count(total, unit)}")
 
 
 @pytest.fixture
@@ -63,6 +75,7 @@ def test_a_query_goes_on_where_it_was(feed: Feed, gateway: EngineGateway):
     feed.add("b", {"id": 2, "text": "b"}, {"id": 3, "text": "b"})
     assert [(one.batch, one.rows) for one in feed.run()] == [(1, 2)]
     assert feed.run() == []
+    assert feed.shown == ["ingest notes, batch 0: 1 of 1 task", "ingest notes, batch 1: 1 of 1 task"]
     assert read_notes(gateway) == {1: "a", 2: "b", 3: "b"}
 
 

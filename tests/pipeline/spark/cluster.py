@@ -20,7 +20,11 @@ _DEPLOY = "org.apache.spark.deploy"
 _PATIENCE_SECONDS = 60
 _LOOK_SECONDS = 0.02
 _OPTIONS = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
-_DEFAULTS = """
+_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Of JVMs that run for seconds."""
+_DEFAULTS = f"""
+spark.driver.defaultJavaOptions   {_JAVA}
+spark.executor.defaultJavaOptions {_JAVA}
 spark.driver.bindAddress     127.0.0.1
 spark.driver.host            127.0.0.1
 spark.ui.enabled             false
@@ -101,6 +105,7 @@ class SparkCluster:
             "SPARK_CONF_DIR": str(folder / "conf"),
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_LOCAL_DIRS": str(folder / "local"),
+            "SPARK_DAEMON_JAVA_OPTS": _JAVA,
             "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
             "PYTHONPATH": str(_PROJECT),
         }

@@ -20,6 +20,8 @@ from tests.pipeline.scenario import Scenario, built, shown
 from tests.pipeline.spark.cluster import SparkCluster
 from tests.support.writer_process import WriterProcess
 
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(900)]
+
 ROWS = {key: f"new {key}" for key in range(2_000)}
 """What ingestion and streams bring."""
 Victim = Literal["executor", "worker", "driver"]
@@ -139,12 +141,10 @@ def run_and_kill(
     assert shown(table) == (scenario.rows | ROWS if job.brings else scenario.rows)
 
 
-@pytest.mark.soak
 def test_an_executor_dies_while_rows_are_written(cluster: SparkCluster, scenario: Scenario, tmp_path: Path):
     run_and_kill(cluster, scenario, tmp_path, JOBS["ingest"], "executor", "written")
 
 
-@pytest.mark.soak
 @pytest.mark.parametrize("moment", ["started", "written"])
 @pytest.mark.parametrize("victim", ["executor", "worker", "driver"])
 @pytest.mark.parametrize("job", JOBS.values(), ids=JOBS)
@@ -154,8 +154,6 @@ def test_whatever_dies_every_row_is_there_once(
     run_and_kill(cluster, scenario, tmp_path, job, victim, moment)
 
 
-@pytest.mark.soak
-@pytest.mark.timeout(900)
 def test_executors_take_their_python_from_an_archive(
     cluster: SparkCluster, scenario: Scenario, tmp_path: Path
 ):

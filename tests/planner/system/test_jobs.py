@@ -34,6 +34,10 @@ class Recorder(RunningJobs):
                 super().show(phase, done, total, unit)
                 states.append(self.record)
 
+            def advance(self, done: int) -> None:
+                super().advance(done)
+                states.append(self.record)
+
         yield Recorded(JobRecord("1", kind, table, "", 0, None, "", 0.0, user or "", "", 1), watch)
 
 
@@ -61,12 +65,27 @@ def test_statements_tell_of_their_stages(engine: QueryEngine):
     assert any(one.total == 1024 and one.unit == "row" for one in recorder.states), recorder.states
     recorder.states.clear()
     execute(engine, "OPTIMIZE t")
-    assert [(one.kind, one.phase, one.total, one.unit) for one in recorder.states] == [
-        ("optimize", "bring indexes up to date", 2, "index"),
-        ("optimize", "compact files", 2, "fragment"),
-        ("optimize", "bring indexes up to date", 2, "index"),
-        ("optimize", "build indexes of the key", None, "index"),
+    assert {one.kind for one in recorder.states} == {"optimize"}
+    updated = [("bring indexes up to date", done, 2, "index") for done in range(3)]
+    assert [(one.phase, one.done, one.total, one.unit) for one in recorder.states] == [
+        *updated,
+        ("compact files", 0, 2, "fragment"),
+        ("compact files", 2, 2, "fragment"),
+        *updated,
+        ("build indexes of the key", 0, 0, "index"),
     ]
+
+
+def test_tables_tell_of_their_first_rows(engine: QueryEngine):
+    recorder = engine.catalog.jobs = Recorder()
+    execute(engine, "CREATE TABLE made (PRIMARY KEY (id)) AS SELECT id FROM t")
+    execute(engine, "CREATE TABLE twin CLONE made")
+    shown = [(one.kind, one.table, one.phase, one.done, one.total) for one in recorder.states]
+    for table in ("made", "twin"):
+        found = [rest for kind, name, *rest in shown if (kind, name) == ("create table", table)]
+        assert found[0] == ["write rows", 0, None]
+        assert ["write rows", 1024, None] in found
+        assert found[-1] == ["build indexes of the key", 1, 1]
 
 
 def test_everyone_sees_the_jobs_of_their_tables(engine: QueryEngine):

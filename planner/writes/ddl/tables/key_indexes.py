@@ -14,12 +14,17 @@ from memwal.creating.key_index import (
     list_unindexed_columns,
     list_wanted_columns,
 )
+from memwal.storage.jobs import Job
 from planner.tables.state.table import Table
 from planner.writes.ddl.statement import commit_change
 
 
-def build_key_indexes(table: Table) -> tuple[str, ...]:
+def build_key_indexes(table: Table, job: Job | None = None) -> tuple[str, ...]:
     """Build the indexes that the key of a table lacks, if its base table has rows; return their names.
+
+    Args:
+        table: the table.
+        job: is told how many are done; None for nobody.
 
     Raises:
         PreconditionError: Lance refuses an index.
@@ -32,8 +37,13 @@ def build_key_indexes(table: Table) -> tuple[str, ...]:
         if missing and dataset.count_rows():
             built.append(build_key_index(dataset, missing[0]))
 
-    for _ in list_unindexed_columns(table.base().dataset):
+    columns = list_unindexed_columns(table.base().dataset)
+    if job is not None:
+        job.begin("build indexes of the key", len(columns), "index")
+    for _ in columns:
         commit_change(table, "build an index on the key", build)
+        if job is not None:
+            job.advance(1)
     return tuple(built)
 
 

@@ -31,6 +31,7 @@ from memwal.errors import (
 )
 from memwal.rules import Constraint, RowRules, build_row_rules
 from memwal.storage.files import Storage
+from memwal.storage.jobs import Job
 from memwal.storage.table_names import TableName
 from planner.tables.state.catalog import Catalog
 from planner.writes.ddl.options import read_table_options
@@ -54,6 +55,7 @@ def create_table(
     constraints: Sequence[Constraint] = (),
     mode: Mode = "fail",
     rows: Callable[[], Iterator[pa.RecordBatch]] | None = None,
+    job: Job | None = None,
 ) -> bool:
     """Create a table in one atomic step; of several concurrent calls the first creates it.
 
@@ -70,6 +72,7 @@ def create_table(
         mode: what to do if the table exists: "fail", "skip" or "replace".
         rows: yields the first rows, with columns of `schema` by position; the table is created with them. Not
             called if no table is created.
+        job: is told of the building of indexes; None for nobody.
 
     Returns:
         Whether this call created the table.
@@ -120,7 +123,7 @@ def create_table(
         has_rows = bool(fragments)
     catalog.forget(name)
     if has_rows:
-        _index_key(catalog, name)
+        _index_key(catalog, name, job)
     return True
 
 
@@ -247,10 +250,10 @@ def _contested_error(name: TableName) -> UnavailableError:
     return UnavailableError(f"table {name!r} is made and dropped by others at the same time; retry")
 
 
-def _index_key(catalog: Catalog, name: TableName) -> None:
+def _index_key(catalog: Catalog, name: TableName, job: Job | None) -> None:
     """Build the indexes of the key of a table that was created with rows; the table is there without, too."""
     try:
-        build_key_indexes(catalog.table(name))
+        build_key_indexes(catalog.table(name), job)
     except LanceGatewayError as error:
         logger.warning("table %r was created without an index on its key: %s", name, error)
 

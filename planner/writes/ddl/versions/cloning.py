@@ -13,6 +13,7 @@ from memwal.creating.index_groups import encode_index_group, list_index_groups
 from memwal.creating.index_types import INDEX_TYPES
 from memwal.creating.key_index import list_default_columns
 from memwal.errors import LanceGatewayError, PreconditionError, UnsupportedError
+from memwal.storage.jobs import Job
 from memwal.storage.table_names import TableName
 from planner.access.visible_catalog import SecuredTable
 from planner.sql.as_of import AS_OF_STARTS, AsOf, read_as_of
@@ -85,7 +86,7 @@ def read_clone_comment(source: SecuredTable) -> str | None:
     return comment
 
 
-def build_indexes_of(source: SecuredTable, table: Table) -> None:
+def build_indexes_of(source: SecuredTable, table: Table, job: Job) -> None:
     """Build the indexes of the source of a clone that the clone does not have.
 
     Raises:
@@ -103,7 +104,7 @@ def build_indexes_of(source: SecuredTable, table: Table) -> None:
         if index.name in list_index_names(table.base()) or _is_default(source.base, index):
             continue
         try:
-            build_index(table, build_call_like(index), index.columns[0], index.name, replaces=False)
+            build_index(table, build_call_like(index), index.columns[0], index.name, replaces=False, job=job)
         except LanceGatewayError as error:
             msg = f"table {table.name!r} has all rows of {source.base.name!r}, and not all indexes: {error}"
             raise PreconditionError(msg) from error

@@ -185,4 +185,5 @@ def test_hundreds_of_claims_keep_nothing(table: WrittenTable):
     before, after = kept["before"], kept["after"]
     assert after["discarded"] <= 2
     assert after["files"] <= before["files"] + 4
-    assert after["anonymous_bytes"] - before["anonymous_bytes"] < 100 << 20
+    # The allocator settles within a hundred claims; kept writers would take all of it.
+    assert after["anonymous_bytes"] - before["anonymous_bytes"] < 400 * LOG_BYTES // 10
