@@ -181,13 +181,14 @@ class Ingestion:
 
     def _find_target(self, command: sql.CommandStatementIngest, call: Call) -> Target:
         """Return what a command names: a temporary table if it says so, or as the only one to append to."""
-        path = call.find_path(call.settings).schema
+        found = read_target(command, call.find_path(call.settings).schema)
         if command.temporary:
-            return read_target(command, path)
+            return found
         target = read_target(command, call.settings.schema)
-        if target.makes or has_table(self._engine, target.table, call.access):
+        # No deadline holds yet: storage is asked only where there is a temporary table of that name.
+        if target.makes or target == found or has_table(self._engine, target.table, call.access):
             return target
-        return read_target(command, path)
+        return found
 
     def _must_create(self, target: Target, call: Call) -> bool:
         """Return whether a table is made, since there is none or it is replaced.

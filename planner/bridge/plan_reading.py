@@ -322,6 +322,12 @@ def subquery_plans(plan: LogicalPlan) -> Iterator[LogicalPlan]:
                     yield from subquery_plans(inner)
 
 
+def has_values(plan: LogicalPlan) -> bool:
+    """Return whether scalar subqueries are seen in a plan; see `subquery_plans`."""
+    expressions = (expression for node in every_node(plan) for expression in _expressions(node))
+    return any(True for expression in expressions for _ in _find_subqueries(expression, _OF_VALUES))
+
+
 def find_chains_filtered_by_subquery(plan: LogicalPlan) -> Iterator[Chain]:
     """Yield the chains of `subquery_plans` whose rows are compared with the value of a nested subquery.
 

@@ -19,7 +19,7 @@ def data_file(**changes: Any) -> Any:
     """As Lance describes a data file."""
     told = {
         "base_id": 1,
-        "path": "f.lance",
+        "_path": "f.lance",
         "file_size_bytes": 100,
         "file_major_version": 2,
         "file_minor_version": 1,
@@ -34,7 +34,7 @@ def data_file(**changes: Any) -> Any:
     [
         {"base_id": None},
         {"base_id": 2},
-        {"path": "g.lance"},
+        {"_path": "g.lance"},
         {"file_size_bytes": 101},
         {"file_size_bytes": None},
         {"file_major_version": 3},

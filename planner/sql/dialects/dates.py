@@ -158,6 +158,10 @@ def _format(function: str) -> Rule:
     return rule
 
 
+def _read_timestamp(node: exp.Expr, source: DialectSource) -> exp.Expr:
+    return raw(f"CAST({native(call('to_timestamp', node.this, strftime(node, source)))} AS TIMESTAMP)")
+
+
 def _to_date(node: exp.Expr, source: DialectSource) -> exp.Expr:
     if node.args.get("format") is not None:
         return call("to_date", node.this, strftime(node, source))
@@ -234,7 +238,7 @@ def _from_unix(node: exp.Expr, source: DialectSource) -> exp.Expr:
     names = {0: "seconds", 3: "millis", 6: "micros", 9: "nanos"}
     if scale not in names:
         source.refuse(node, "this scale is not offered")
-    return call(f"to_timestamp_{names[scale]}", node.this)
+    return raw(f"CAST({native(call(f'to_timestamp_{names[scale]}', node.this))} AS TIMESTAMP)")
 
 
 def _now(node: exp.Expr, source: DialectSource) -> exp.Expr:
@@ -284,7 +288,7 @@ RULES: Mapping[type[exp.Expr], Rule] = MappingProxyType(
         exp.TimeToStr: _format("to_char"),
         exp.ToChar: _to_char,
         exp.TimeStrToTime: _to_timestamp,
-        exp.StrToTime: _format("to_timestamp"),
+        exp.StrToTime: _read_timestamp,
         exp.StrToDate: _format("to_date"),
         exp.TsOrDsToDate: _to_date,
         exp.Date: _to_date,

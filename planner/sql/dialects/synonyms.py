@@ -24,9 +24,8 @@ def _days(kind: type[exp.Expr]) -> _Synonym:
     def synonym(start: exp.Expr, amount: exp.Expr) -> exp.Expr:
         if isinstance(start, _TEXTS):
             # MySQL reads 2024-1-01, which a cast does not.
-            start = exp.Anonymous(
-                this="to_timestamp", expressions=[start, *map(exp.Literal.string, _FORMATS)]
-            )
+            read = exp.Anonymous(this="to_timestamp", expressions=[start, *map(exp.Literal.string, _FORMATS)])
+            start = exp.cast(read, "timestamp")
         if isinstance(amount, exp.Interval):
             return kind(this=start, expression=amount.this, unit=amount.args.get("unit"))
         return kind(this=start, expression=amount, unit=exp.Var(this="DAY"))

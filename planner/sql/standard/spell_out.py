@@ -16,12 +16,14 @@ from typing import Final
 
 from planner.sql.standard.aggregates.counted_rows import count_distinct_rows
 from planner.sql.standard.aggregates.filters import decide_filters
+from planner.sql.standard.aggregates.opposite_orders import hide_falling_keys
 from planner.sql.standard.aggregates.orders import move_aggregate_orders
 from planner.sql.standard.column_lists import move_column_lists
 from planner.sql.standard.instants.formats import FORMATTED, translate_formats
 from planner.sql.standard.instants.fractions import name_units
 from planner.sql.standard.instants.late_instants import name_late_units
 from planner.sql.standard.instants.local_times import LOCAL, tell_local_times
+from planner.sql.standard.instants.read_texts import READERS, type_read_texts
 from planner.sql.standard.instants.time_units import name_time_units
 from planner.sql.standard.merged_columns import merge_columns
 from planner.sql.standard.orders.every_output import sort_by_every_output
@@ -59,6 +61,7 @@ FORMS: Final = (
     Form(JSON_CALLS, write_json_calls),
     Form(SYNONYMS, write_synonyms),
     Form(FORMATTED, translate_formats),
+    Form(READERS, type_read_texts),
     Form(HALVES, name_sides),
     Form(frozenset({"FROM"}), name_columns),
     Form(LOCAL, tell_local_times),
@@ -70,6 +73,7 @@ FORMS: Final = (
     Form(frozenset({"EXCLUDE"}), leave_out_exclusions),
     Form(frozenset({"ALL"}), sort_by_every_output),
     Form(frozenset({"WITHIN"}), move_aggregate_orders),
+    Form(frozenset({"DESC"}), hide_falling_keys),
     Form(frozenset({"FILTER"}), decide_filters),
     Form(frozenset({"OVER"}), expand_windows),
     Form(frozenset({"GROUP"}), leave_out_repeated_keys),

@@ -207,13 +207,13 @@ SELECT (make_date(2024, 1, 1) + CAST(CAST(CAST((60) - 1 AS BIGINT) AS VARCHAR) |
 ## a month as Tableau truncates to it
 select adddate(date_format(`t`.`ts`, '%Y-%m-01 00:00:00'), interval 0 second) as m from t where id = 1
 --
-SELECT (date_trunc('microsecond', TO_TIMESTAMP(to_char(CAST("t"."ts" AS TIMESTAMP), '%Y-%m-01 00:00:00'), '%Y-%m-%d %H:%M:%S%.f', '%Y-%m-%d')) + INTERVAL '0 SECOND') AS "m" FROM "t" WHERE "id" = 1
+SELECT (date_trunc('microsecond', CAST(TO_TIMESTAMP(to_char(CAST("t"."ts" AS TIMESTAMP), '%Y-%m-01 00:00:00'), '%Y-%m-%d %H:%M:%S%.f', '%Y-%m-%d') AS TIMESTAMP)) + INTERVAL '0 SECOND') AS "m" FROM "t" WHERE "id" = 1
 --
 ('2024-01-01',)
 
 ## a quarter as Tableau truncates to it
 select adddate(concat(date_format(`t`.`ts`, '%Y-'), (3*(quarter(`t`.`ts`)-1)+1), '-01 00:00:00'), interval 0 second) as q from t where id = 3
 --
-SELECT (date_trunc('microsecond', TO_TIMESTAMP(to_char(CAST("t"."ts" AS TIMESTAMP), '%Y-') || (3 * (date_part('quarter', "t"."ts") - 1) + 1) || '-01 00:00:00', '%Y-%m-%d %H:%M:%S%.f', '%Y-%m-%d')) + INTERVAL '0 SECOND') AS "q" FROM "t" WHERE "id" = 3
+SELECT (date_trunc('microsecond', CAST(TO_TIMESTAMP(to_char(CAST("t"."ts" AS TIMESTAMP), '%Y-') || (3 * (date_part('quarter', "t"."ts") - 1) + 1) || '-01 00:00:00', '%Y-%m-%d %H:%M:%S%.f', '%Y-%m-%d') AS TIMESTAMP)) + INTERVAL '0 SECOND') AS "q" FROM "t" WHERE "id" = 3
 --
 ('2025-10-01',)

@@ -55,7 +55,7 @@ SELECT date_part('year', "d") AS "y", date_part('month', "d") AS "m", date_part(
 ## formats of dates
 select date_format(ts, '%Y-%m-%d %H:%i:%s') as x, date_parse('03/02/2024', '%d/%m/%Y') as z, from_unixtime(86400) as u, to_unixtime(ts) as e from t where id = 1
 --
-SELECT to_char("ts", '%Y-%m-%d %H:%M:%S') AS "x", to_timestamp('03/02/2024', '%d/%m/%Y') AS "z", to_timestamp_seconds(86400) AS "u", date_part('epoch', "ts") AS "e" FROM "t" WHERE "id" = 1
+SELECT to_char("ts", '%Y-%m-%d %H:%M:%S') AS "x", CAST(to_timestamp('03/02/2024', '%d/%m/%Y') AS TIMESTAMP) AS "z", CAST(to_timestamp_seconds(86400) AS TIMESTAMP) AS "u", date_part('epoch', "ts") AS "e" FROM "t" WHERE "id" = 1
 --
 ('2024-01-31 13:45:59', '2024-02-03 00:00:00', '1970-01-02 00:00:00', 1706708759.0)
 

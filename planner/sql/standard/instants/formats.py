@@ -20,7 +20,8 @@ from planner.sql.standard.spellings.calls import Call, find_calls
 from planner.sql.tokens import STRING, Edit, SqlText
 
 _WRITES: Final = frozenset({"TO_CHAR"})
-_READS: Final = frozenset({"TO_DATE", "TO_TIMESTAMP"})
+_READ_INSTANT: Final = "TO_TIMESTAMP"
+_READS: Final = frozenset({"TO_DATE", _READ_INSTANT})
 _JAVA: Final = frozenset({"DATE_FORMAT"})
 _STRFTIME: Final = frozenset({"STRFTIME"})
 FORMATTED: Final = _WRITES | _READS | _JAVA | _STRFTIME
@@ -139,8 +140,13 @@ def _rename(call: Call) -> Edit:
 def _translate(call: Call, written: str) -> Edit:
     parts = list(_join(_read(call, written)))
     value = call.arguments[0]
+    shown = _quote("".join(part.format for part in parts))
+    if call.name.upper() == _READ_INSTANT:
+        # What else is written in another way around it names the output.
+        literal = call.arguments[1].start
+        return Edit.replace(call.text.start(literal), call.text.end(literal), shown)
     if call.name.upper() in _READS:
-        return call.write(f"{call.name}(", value, f", {_quote(''.join(part.format for part in parts))})")
+        return call.write(f"{call.name}(", value, f", {shown})")
     pieces: list[str | range] = []
     for part in parts:
         before = f"{part.function}(" if part.function else ""

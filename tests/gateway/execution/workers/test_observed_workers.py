@@ -39,9 +39,8 @@ def read_worker_counts(server: GatewayProcess) -> dict[str, float]:
     with urllib.request.urlopen(f"{found[0]}/metrics", timeout=10) as answer:
         families = list(text_string_to_metric_families(answer.read().decode()))
     samples = [one for family in families for one in family.samples]
-    return {
-        one.labels.get("reason", "replaced"): one.value for one in samples if "gateway_worker_" in one.name
-    }
+    counts = [one for one in samples if "gateway_worker_" in one.name and one.name.endswith("_total")]
+    return {one.labels.get("reason", "replaced"): one.value for one in counts}
 
 
 @pytest.mark.slow

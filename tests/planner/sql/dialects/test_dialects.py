@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import lance
 import pyarrow as pa
 import pytest
 import sqlglot
@@ -17,6 +18,7 @@ from benchmarks import wholesale
 from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError
 from planner.engine import QueryEngine, SessionSettings
 from planner.sql.dialects.translate import to_native
+from planner.tables.state.catalog import Catalog
 from tests.planner.titled import Case, read_titled
 from tests.support.results import assert_close_rows
 from tests.support.tables import LsmTable, key_field, unpartitioned
@@ -48,11 +50,10 @@ ROWS = pa.table(
 
 
 @pytest.fixture(scope="module")
-def datafusion() -> SessionContext:
-    config = SessionConfig().set("datafusion.sql_parser.map_string_types_to_utf8view", "false")
-    context = SessionContext(config)
-    context.from_arrow(ROWS, name="t")
-    return context
+def over_rows(tmp_path_factory: pytest.TempPathFactory) -> QueryEngine:
+    root = tmp_path_factory.mktemp("dialects")
+    lance.write_dataset(ROWS, root / "t.lance")
+    return QueryEngine(Catalog.open(str(root)), partitions=1)
 
 
 def plain(value: Any) -> Any:
@@ -66,9 +67,14 @@ def plain(value: Any) -> Any:
     return round(value, 9) if isinstance(value, float) else value
 
 
+def answer(engine: QueryEngine, sql: str) -> list[tuple[Any, ...]]:
+    values = [pa.scalar(value) for name, value in PARAMETERS.items() if f"${name}" in sql]
+    columns = engine.execute(sql, parameters=values).read_all().columns
+    return [tuple(map(plain, row)) for row in zip(*map(pa.ChunkedArray.to_pylist, columns), strict=True)]
+
+
 def run(context: SessionContext, sql: str) -> list[tuple[Any, ...]]:
-    values = {name: value for name, value in PARAMETERS.items() if f"${name}" in sql}
-    batches = context.sql(sql, param_values=values or None).collect()
+    batches = context.sql(sql).collect()
     return [tuple(map(plain, row.values())) for batch in batches for row in batch.to_pylist()]
 
 
@@ -78,13 +84,13 @@ def ordered(rows: list[tuple[Any, ...]], sql: str) -> list[tuple[Any, ...]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", read_titled("dialect_duckdb.sql"), ids=str)
-def test_duckdb_itself_answers_the_same(datafusion: SessionContext, case: Case) -> None:
+def test_duckdb_itself_answers_the_same(over_rows: QueryEngine, case: Case) -> None:
     written, native = case.parts
     assert to_native(written, "duckdb") == native
     with duckdb.connect() as connection:
         connection.register("t", ROWS)
         expected = [tuple(map(plain, row)) for row in connection.execute(written).fetchall()]
-    assert ordered(run(datafusion, native), written) == ordered(expected, written)
+    assert ordered(answer(over_rows, native), written) == ordered(expected, written)
 
 
 @pytest.mark.slow
@@ -97,7 +103,7 @@ def test_duckdb_itself_answers_the_same(datafusion: SessionContext, case: Case) 
     ],
 )
 def test_what_is_translated_gives_the_rows_of_the_dialect(
-    datafusion: SessionContext, dialect: str, case: Case
+    over_rows: QueryEngine, dialect: str, case: Case
 ) -> None:
     written, native, rows = case.parts
     assert to_native(written, dialect) == native
@@ -109,7 +115,7 @@ def test_what_is_translated_gives_the_rows_of_the_dialect(
             for value, wanted in zip(row, expected, strict=True)
         )
         for row, expected in zip(
-            run(datafusion, native), map(ast.literal_eval, rows.splitlines()), strict=True
+            answer(over_rows, native), map(ast.literal_eval, rows.splitlines()), strict=True
         )
     ]
     assert ordered(found, written) == ordered([ast.literal_eval(row) for row in rows.splitlines()], written)
@@ -197,9 +203,9 @@ def test_parameters_keep_their_numbers(dialect: str, sql: str, native: list[str]
         assert found == native
 
 
-def test_columns_are_named_as_the_client_wrote_them(datafusion: SessionContext) -> None:
+def test_columns_are_named_as_the_client_wrote_them(over_rows: QueryEngine) -> None:
     native = to_native("SELECT date_format(d, '%Y'), count(*), count(*), id FROM t GROUP BY d, id", "mysql")
-    names = datafusion.sql(native).schema().names
+    names = over_rows.prepare(native).schema.names
     assert names == ["DATE_FORMAT(d, '%Y')", "COUNT(*)", "COUNT(*)_2", "id"]
 
 
