@@ -82,7 +82,8 @@ def test_the_families_with_server_processes_run(data_dir: Path, tmp_path: Path) 
     assert "streaming 20,000 rows x 3 columns" in out.read_text()
 
 
-@pytest.mark.slow
+@pytest.mark.soak
+@pytest.mark.timeout(0)
 def test_the_families_that_write_leave_no_tables_behind(data_dir: Path, tmp_path: Path) -> None:
     out = tmp_path / "RESULTS.md"
     before = set(data_dir.iterdir())

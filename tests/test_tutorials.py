@@ -16,7 +16,7 @@ def test_a_tutorial_runs(name: str, tmp_path: Path) -> None:
         reader.follow(TUTORIALS / f"{name}.md")
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_the_tutorial_of_spark_runs(tmp_path: Path) -> None:
     require_java()
     with Reader(tmp_path) as reader:

@@ -58,7 +58,9 @@ def test_some_statements(fuzz_root: Path, open_engine: Callable[[Path], QueryEng
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(100, 104))
+@pytest.mark.parametrize(
+    "seed", [100, 101, *(pytest.param(seed, marks=pytest.mark.soak) for seed in (102, 103))]
+)
 def test_ten_thousand_statements(
     fuzz_root: Path, open_engine: Callable[[Path], QueryEngine], seed: int
 ) -> None:

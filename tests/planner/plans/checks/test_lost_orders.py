@@ -41,7 +41,7 @@ def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         ),
         ("SELECT DISTINCT ON (k) id FROM t WHERE id > (SELECT -1) ORDER BY k, b DESC", [3, 10, 5]),
         (
-            "SELECT id FROM (SELECT id, b FROM t UNION SELECT id, b FROM t) u WHERE id > (SELECT -1) ORDER BY b",
+            "SELECT id FROM (SELECT * FROM t UNION SELECT * FROM t) u WHERE id > (SELECT -1) ORDER BY b",
             BY_B,
         ),
         ("SELECT id FROM t WHERE id >= (SELECT min(id) FROM t) ORDER BY b LIMIT 3", BY_B[:3]),
