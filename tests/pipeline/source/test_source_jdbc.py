@@ -39,6 +39,7 @@ def spark_over_jdbc(jar: Path, url: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.soak
 def test_spark_reads_over_jdbc_in_parts(jar: Path, root: Path) -> None:
     lance.write_dataset(orders(), root / "orders.lance")
     lance.write_dataset(typed_rows(), root / "typed.lance")
