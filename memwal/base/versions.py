@@ -14,6 +14,7 @@ import struct
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from copy import copy
 from typing import Any, Final, TypeVar
 
 import lance
@@ -137,7 +138,8 @@ def read_operation(dataset: Any, version: int) -> str | None:  # noqa: ANN401 - 
     Lance can't give back those that rewrote an index, such as a compaction below one.
     """
     try:
-        transaction = dataset.read_transaction(version)
+        # Lance changes the object meanwhile, and fails where another thread reads by it.
+        transaction = copy(dataset).read_transaction(version)
     except (OSError, ValueError, TypeError) as error:
         logger.info("the transaction of version %d can't be read: %s", version, error)
         return None

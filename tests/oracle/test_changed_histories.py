@@ -25,7 +25,6 @@ def run_histories(writers: WriterProcess, **options: object) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.soak
 def test_changes_lead_from_noted_states_to_the_newest(writers: WriterProcess) -> None:
     run_histories(writers, examples=6, steps=12, derandomize=True, phases=(Phase.explicit, Phase.generate))
 
