@@ -21,7 +21,7 @@ from planner.tables.state.branches import MAIN, read_branches
 from planner.tables.state.past_tables import read_tags
 from planner.tables.state.table import Table
 from planner.writes.ddl.statement import DONE, PreparedDefinition, Reader
-from planner.writes.ddl.versions.references import read_state, read_table, refer_to, told_as_errors
+from planner.writes.ddl.versions.references import changing_references, read_state, read_table, refer_to
 from planner.writes.dml.prepared_write import WriteResult
 from planner.writes.dml.statement.target import check_may_write
 
@@ -60,8 +60,8 @@ def prepare_create_branch(
             raise AlreadyExistsError(msg)
         table = state.open(engine.catalog, name)
         _check_is_merged(table, branch)
-        with told_as_errors("branch", branch, base):
-            base.dataset.create_branch(branch, tuple(refer_to(table)))
+        with changing_references("branch", branch, base) as dataset:
+            dataset.create_branch(branch, tuple(refer_to(table)))
         return DONE
 
     return PreparedDefinition(reader.text.sql, create, name)
@@ -98,8 +98,8 @@ def prepare_drop_branch(
                     f"DROP {kind} it first"
                 )
                 raise PreconditionError(msg)
-        with told_as_errors("branch", branch, base):
-            base.dataset.branches.delete(branch)
+        with changing_references("branch", branch, base) as dataset:
+            dataset.branches.delete(branch)
         return DONE
 
     return PreparedDefinition(reader.text.sql, drop, name)

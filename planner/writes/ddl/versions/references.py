@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from memwal.errors import UnavailableError, shorten_error
 from memwal.storage.table_names import TableName
@@ -62,8 +63,10 @@ class State:
 
 
 @contextmanager
-def told_as_errors(kind: str, name: str, base: BaseTable) -> Iterator[None]:
-    """Say what Lance refuses: a version has gone meanwhile, or another client was first.
+def changing_references(kind: str, name: str, base: BaseTable) -> Iterator[Any]:
+    """Give a dataset by which to change tags or branches, and say what Lance refuses.
+
+    It is not the one by which others read: Lance lets nobody use an object that it changes.
 
     Args:
         kind: what is changed, "tag" or "branch".
@@ -71,10 +74,10 @@ def told_as_errors(kind: str, name: str, base: BaseTable) -> Iterator[None]:
         base: of the table.
 
     Raises:
-        UnavailableError: Lance refused it.
+        UnavailableError: a version has gone meanwhile, or another client was first.
     """
     try:
-        yield
+        yield copy(base.dataset)
     except (OSError, ValueError) as error:
         msg = f"{kind} {name!r} of table {base.name!r} can't be changed: {shorten_error(error)}; try again"
         raise UnavailableError(msg) from error

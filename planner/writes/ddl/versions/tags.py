@@ -19,7 +19,7 @@ from planner.plans.query_planner import QueryPlanner
 from planner.tables.state.branches import read_branches
 from planner.tables.state.past_tables import read_tags
 from planner.writes.ddl.statement import DONE, PreparedDefinition, Reader
-from planner.writes.ddl.versions.references import Reference, read_state, read_table, told_as_errors
+from planner.writes.ddl.versions.references import Reference, changing_references, read_state, read_table
 from planner.writes.dml.prepared_write import WriteResult
 from planner.writes.dml.statement.target import check_may_write
 
@@ -60,8 +60,8 @@ def prepare_create_tag(
         if tag in read_branches(base):
             msg = f"table {table_name!r} has a branch {tag!r}: give the tag another name"
             raise AlreadyExistsError(msg)
-        with told_as_errors("tag", tag, base):
-            change = base.dataset.tags.update if is_known else base.dataset.tags.create
+        with changing_references("tag", tag, base) as dataset:
+            change = dataset.tags.update if is_known else dataset.tags.create
             change(tag, (reference.branch, reference.version))
         return DONE
 
@@ -85,8 +85,8 @@ def prepare_drop_tag(
         base = engine.catalog.table(table_name).base()
         tags = read_tags(base)
         if tag in tags:
-            with told_as_errors("tag", tag, base):
-                base.dataset.tags.delete(tag)
+            with changing_references("tag", tag, base) as dataset:
+                dataset.tags.delete(tag)
         elif not if_exists:
             listed = ", ".join(map(repr, sorted(tags))) or "none"
             msg = f"table {table_name!r} has no tag {tag!r}; it has {listed}"

@@ -1,5 +1,6 @@
 """CREATE TAG and DROP TAG, as Lance's own readers see them, too."""
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -133,3 +134,30 @@ def test_a_tag_that_lance_cannot_list_fails_nothing_else(
     assert sql("SELECT DISTINCT table_name FROM system.versions") == [("u",)]
     with pytest.raises(PreconditionError, match="tags of table 't' can't be listed"):
         sql("SELECT count(*) FROM t VERSION AS OF 'über'")
+
+
+def test_readers_of_a_table_go_on_while_tags_and_branches_change(table: Sql) -> None:
+    dataset = table.engine.catalog.table("t").base().dataset
+    ended, problems = threading.Event(), []
+
+    def read() -> None:
+        while not ended.is_set():
+            try:
+                dataset.scanner(columns=["id"]).to_table()
+            except RuntimeError as error:
+                problems.append(str(error))
+
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    try:
+        for number in range(8):
+            table(f"CREATE TAG a{number} ON t")
+            table(f"CREATE BRANCH b{number} ON t")
+            table(f"DROP TAG a{number} ON t")
+            table(f"DROP BRANCH b{number} ON t")
+    finally:
+        ended.set()
+        for reader in readers:
+            reader.join()
+    assert problems == []
