@@ -1,16 +1,14 @@
 """Bloom filters over the keys of flushed generations.
 
 Lance writes one beside every generation, of a fixed size and for some key types only. If it is missing or too
-full, a filter of our own replaces it: of the same kind for integers, whose hashes numpy computes all at once,
-and of pybloom for other keys.
+full, a filter of our own replaces it.
 """
 
-import math
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -27,24 +25,15 @@ _START: Final = (0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x7
 
 def siphash13(message: bytes) -> int:
     """Compute the SipHash-1-3 of a message: one round per 8-byte word, three at the end."""
+    v0, v1, v2, v3 = _START
     whole = len(message) & ~7
     words = [int.from_bytes(message[at : at + 8], "little") for at in range(0, whole, 8)]
     words.append((len(message) & 0xFF) << 56 | int.from_bytes(message[whole:], "little"))
-    hashed: int = _hash_words(words)
-    return hashed
-
-
-def _hash_words(words: list[Any]) -> Any:  # noqa: ANN401 - integers, or arrays of them (uint64)
-    """Compute the SipHash-1-3 of the words of a message, or of one message for each element of arrays."""
-    v0: Any
-    v1: Any
-    v2: Any
-    v3: Any
-    v0, v1, v2, v3 = _START
     # The finalisation's rounds are rounds over zero words after one bit pattern is mixed in, so one loop does
     # for all; a call per round would double the time.
     last = len(words)
-    for at, word in enumerate((*words, 0, 0, 0)):
+    words += (0, 0, 0)
+    for at, word in enumerate(words):
         if at == last:
             v2 ^= 0xFF
         v3 ^= word
@@ -170,13 +159,6 @@ class SplitBlockFilter:
         return float((np.bitwise_count(words) / 32).prod(axis=1).mean())
 
     @property
-    def is_useful(self) -> bool:
-        """Whether at most 5 % of absent keys pass."""
-        # Of blocks with a share of their bits set, at most that share of keys passes, and of most far fewer.
-        share = int(np.bitwise_count(np.frombuffer(self.data, "<u8")).sum()) / (8 * len(self.data))
-        return share <= USEFUL_FALSE_POSITIVE_RATE or self.false_positive_rate <= USEFUL_FALSE_POSITIVE_RATE
-
-    @property
     def nbytes(self) -> int:
         """Bytes in memory."""
         return len(self.data)
@@ -270,7 +252,7 @@ def load_key_filter(
         msg = f"{table.locate(path)}: {error}. Remove the file: lookups then make a filter from the keys"
         raise CorruptDataError(msg) from error
     is_blank = rows > 0 and not any(data)
-    return loaded if loaded.is_useful and not is_blank else None
+    return None if is_blank or loaded.false_positive_rate > USEFUL_FALSE_POSITIVE_RATE else loaded
 
 
 def build_key_filter(keys: pa.Table) -> KeyFilter:
@@ -279,9 +261,6 @@ def build_key_filter(keys: pa.Table) -> KeyFilter:
     Args:
         keys: the key columns in key order, one row per row of the generation.
     """
-    hashes = _hash_integers(keys)
-    if hashes is not None:
-        return _build_split_block(hashes, tuple(keys.schema.types))
     columns = [_decode_dictionary(column) for column in keys.columns]
     # Duplicates of a key count towards the capacity, so the number of rows is always enough.
     bloom = pybloom_live.BloomFilter(max(keys.num_rows, 1), OWN_FALSE_POSITIVE_RATE)
@@ -289,34 +268,6 @@ def build_key_filter(keys: pa.Table) -> KeyFilter:
     for text in texts[0] if len(texts) == 1 else map("\x1f".join, zip(*texts, strict=True)):
         bloom.add(text, skip_check=True)
     return OwnFilter(bloom, tuple(column.type for column in columns))
-
-
-def _hash_integers(keys: pa.Table) -> np.ndarray | None:
-    """Return what `hash_key` does for each key (uint64); None for keys with other parts than integers."""
-    rows, parts = keys.num_rows, []
-    for column in keys.columns:
-        if column.null_count or not (pa.types.is_int64(column.type) or pa.types.is_int32(column.type)):
-            return None
-        width = column.type.bit_width // 8
-        values = np.ascontiguousarray(column.to_numpy()).astype(f"<i{width}", copy=False)
-        parts += [np.zeros((rows, 1), np.uint8), values.view(np.uint8).reshape(rows, width)]
-    length = sum(part.shape[1] for part in parts)
-    padding = np.zeros((rows, 8 - length % 8), np.uint8)
-    padding[:, -1] = length & 0xFF
-    words = np.concatenate([*parts, padding], axis=1).view("<u8")
-    hashed: np.ndarray = _hash_words(list(np.ascontiguousarray(words.T)))
-    return hashed
-
-
-def _build_split_block(hashes: np.ndarray, types: tuple[pa.DataType, ...]) -> SplitBlockFilter:
-    """Build a filter of hashes that lets `OWN_FALSE_POSITIVE_RATE` of absent keys pass."""
-    bits_of_key = -_WORDS_PER_BLOCK / math.log(1 - OWN_FALSE_POSITIVE_RATE ** (1 / _WORDS_PER_BLOCK))
-    blocks = max(math.ceil(len(hashes) * bits_of_key / (8 * _BLOCK_BYTES)), 1)
-    words = np.zeros((blocks, _WORDS_PER_BLOCK), "<u4")
-    at, low = (hashes >> 32) * blocks >> 32, hashes.astype(np.uint32)
-    for word, salt in enumerate(_SALTS):
-        np.bitwise_or.at(words[:, word], at, np.uint32(1) << (low * np.uint32(salt) >> 27))
-    return SplitBlockFilter(words.tobytes(), types)
 
 
 def hash_key(values: Sequence[object], types: Sequence[pa.DataType]) -> int:
