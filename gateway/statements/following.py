@@ -34,7 +34,7 @@ from gateway.protocol.commands import Call
 from gateway.protocol.identity import Identity
 from memwal.errors import InvalidInputError, PreconditionError, UnsupportedError
 from planner.access.rights import Access
-from planner.binding.followed_changes import FollowedChanges, read_followed_changes
+from planner.binding.changes.followed import FollowedChanges, read_followed_changes
 from planner.engine import PreparedQuery, QueryEngine, SessionSettings
 from planner.plans.errors import schema_changed_error
 from planner.scans.settings import Shortcut

@@ -11,13 +11,12 @@ changed.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
 
-from memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
+from memwal.errors import InvalidInputError, LanceGatewayError
 from memwal.storage.table_names import CATALOG, MAIN_SCHEMA, TableName, split_name
 from planner.access.visible_catalog import SYSTEM_SCHEMA
 from planner.binding.bound_statement import (
@@ -25,7 +24,7 @@ from planner.binding.bound_statement import (
     StatementKind,
     VectorsStatement,
 )
-from planner.binding.changes import (
+from planner.binding.changes.calls import (
     CHANGES,
     STATE_FUNCTIONS,
     PositionCall,
@@ -38,6 +37,7 @@ from planner.binding.distance_operators import SPLIT_OPERATORS, find_vector_name
 from planner.binding.key_query import find_key_query
 from planner.binding.names import Meaning, NameResolver, StatementNames, ViewTrail
 from planner.binding.rewrites import NESTED, REWRITES, Names
+from planner.binding.statement_kinds import classify_statement, drop_format
 from planner.binding.tools.postgres_words import speak_datafusion
 from planner.binding.tools.session_functions import WORDS, Asker, tell_asker
 from planner.binding.tools.show_lists import LISTED, list_by_query, show_table, shows_table
@@ -46,7 +46,6 @@ from planner.sql.dialects.names import NamedTable
 from planner.sql.limits import SHALLOW_WORDS, SIZE_WORDS, check_depth, check_literal_sizes, find_sizes
 from planner.sql.references import (
     MAX_RELATIONS,
-    QUERY_STARTS,
     FunctionSite,
     References,
     TableSite,
@@ -101,7 +100,7 @@ def bind(
     grows = text.has_any(SIZE_WORDS)
     if grows:
         check_literal_sizes(text)
-    kind, start = _classify_statement(text)
+    kind, start = classify_statement(text)
     if kind is StatementKind.SHOW:
         pieces = binder.show(text)
     elif kind is StatementKind.DESCRIBE and start is None:
@@ -228,7 +227,7 @@ class _Binder:
         if trail.names and self._sites > MAX_RELATIONS:
             # Views that name other views twice multiply.
             raise trail.error(f"the statement reads more than the {MAX_RELATIONS} tables that are allowed")
-        edits = _drop_format(text, start)
+        edits = drop_format(text, start)
         views = self._views
         searches: list[tuple[FunctionSite, SearchFunction]] = []
         changes: list[FunctionSite] = []
@@ -443,13 +442,6 @@ def _refuse_dangerous(text: SqlText, words: frozenset[str]) -> None:
         refuse_misread(text)
 
 
-def _drop_format(text: SqlText, start: int) -> list[Edit]:
-    """Remove the format before the query that DataFusion lacks; it is made of what has run."""
-    if text.words[:start][-2:] != _AS_JSON:
-        return []
-    return [Edit(text.tokens[start - 2].start, text.tokens[start - 1].end + 1, [])]
-
-
 def _respell_names(references: References, text: SqlText) -> Iterator[Edit]:
     """Yield edits that rename common table expressions, and spell table functions as DataFusion does."""
     names = list(references.renamed.items())
@@ -476,51 +468,3 @@ def _read_whole_name(text: SqlText, i: int) -> TableSite:
     if i + 1 < len(text.tokens):
         raise text.error(i + 1, f"Unexpected {text.tokens[i + 1].text!r}")
     return TableSite(first, i, tuple(parts), has_alias=True)
-
-
-_OFFERED = (
-    "there are SELECT, WITH, VALUES, EXPLAIN [ANALYZE], DESCRIBE, SHOW, SET, RESET, USE, and "
-    "INSERT, UPDATE, DELETE, MERGE, TRUNCATE, CREATE, ALTER, DROP, OPTIMIZE, RESTORE, ANALYZE, KILL QUERY"
-)
-_NO_QUERIES = re.compile(
-    "INSERT|UPDATE|DELETE|MERGE|CREATE|DROP|ALTER|TRUNCATE|OPTIMIZE|RESTORE|REPLACE"
-    "|BEGIN|START|COMMIT|ROLLBACK|SAVEPOINT|RELEASE|ABORT|END"
-)
-_AS_JSON = ("FORMAT", "JSON")
-_FORMATS = "EXPLAIN has INDENT, TREE, PGJSON and GRAPHVIZ, and EXPLAIN ANALYZE has JSON, or none; this format"
-_SHOWN = frozenset({"COLUMNS", "FUNCTIONS"})
-
-
-def _classify_statement(text: SqlText) -> tuple[StatementKind, int | None]:
-    """Return the kind, and the index of the first token of the query; None if there is no query.
-
-    Raises:
-        InvalidInputError: EXPLAIN of something else than a query.
-        UnsupportedError: a statement that is not offered, or changes something.
-    """
-    words = text.words
-    word = words[0]
-    if word in QUERY_STARTS or word == "(":
-        return StatementKind.QUERY, 0
-    if word == "EXPLAIN":
-        i, kind = 1, StatementKind.EXPLAIN
-        if words[i] == "ANALYZE":
-            i, kind = 2, StatementKind.EXPLAIN_ANALYZE
-        i += words[i] == "VERBOSE"
-        if words[i] == "FORMAT":
-            is_json = words[i + 1] == "JSON"
-            if is_json != (kind is StatementKind.EXPLAIN_ANALYZE):
-                raise text.error(i, _FORMATS)
-            i, kind = i + 2, StatementKind.EXPLAIN_ANALYZE_JSON if is_json else kind
-        if words[min(i, len(words) - 1)] in QUERY_STARTS or words[i] == "(":
-            return kind, i
-        raise text.error(min(i, len(text.tokens)), "EXPLAIN takes a query (SELECT ...), which should stand")
-    if word in {"DESCRIBE", "DESC"}:
-        return StatementKind.DESCRIBE, 1 if words[1] in QUERY_STARTS else None
-    if word == "SHOW" and words[1] in _SHOWN:
-        return StatementKind.SHOW, None
-    if _NO_QUERIES.fullmatch(word):
-        raise UnsupportedError(f"{word} is no query, and a query is expected here: SELECT, WITH or VALUES")
-    refuse_misread(text)
-    shown = " ".join(token.text for token in text.tokens[: 2 if word == "SHOW" else 1])
-    raise UnsupportedError(f"The statement {shown!r} is not offered; {_OFFERED}")

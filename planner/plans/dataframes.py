@@ -30,7 +30,7 @@ from planner.bridge.distance_functions import register_distances
 from planner.bridge.json_functions import register_json
 from planner.bridge.plain_types import normalize_schema
 from planner.bridge.run_control import stream_batches
-from planner.plans.checks.lost_orders import EVERY_ROW, ORDERED_VALUES, loses_order
+from planner.plans.checks.lost_orders import keep_order, loses_order
 from planner.plans.checks.mistaken_plans import MOVING_RULE, SUSPECT, TOTALS, check_plan
 from planner.plans.checks.null_equal_joins import NULL_SAFE, find_mixing_rules
 from planner.plans.checks.unplanned_subqueries import refuse_unplanned_subqueries
@@ -211,8 +211,8 @@ class Frames:
                 text, _ = number_equal_rows(text, plan_part)
                 written, shown = number_equal_rows(written, plan_part)
             frame = plan_unique(bound.kind, replan, text, written, plan_part)
-            if not typing and ORDERED_VALUES.search(text) and self._loses_order(frame, text):
-                text, written = text + EVERY_ROW, written + EVERY_ROW
+            if not typing and loses_order(frame, text):
+                text, written = keep_order(text), keep_order(written)
                 frame = plan_unique(bound.kind, replan, text, written, plan_part)
             frame.moves_conditions, frame.mixing, frame.is_checked = moving, mixing, is_checked
             # A statement that was written anew gives its results other names than clients expect.
@@ -251,14 +251,6 @@ class Frames:
         except Exception as error:
             raise translate_error(error, bound, run.failure) from error
         return frame
-
-    @staticmethod
-    def _loses_order(frame: DataFrame, text: str) -> bool:
-        try:
-            optimized = frame.optimized_logical_plan()
-        except Exception:  # noqa: BLE001 - the run raises the error
-            return False
-        return loses_order(optimized, text)
 
     def _plan_part(self, context: SessionContext, values: Mapping[str, pa.Scalar], sql: str) -> pa.Schema:
         """Plan a query that is a part of a statement; return the schema of its result."""

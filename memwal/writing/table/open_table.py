@@ -385,7 +385,7 @@ def _open_newest_dataset(name: str, storage: Storage, session: Any) -> Any:  # n
     try:
         return lance.dataset(storage.uri, session=session, storage_options=dict(storage.options) or None)
     except (OSError, ValueError) as error:
-        if "not found" in str(error).lower():
+        if not any(True for _ in storage.list(VERSIONS)):
             msg = f"table {name!r} does not exist at {storage.uri}"
             raise NotFoundError(msg) from error
         msg = f"table {name!r} can't be opened for writing: {error}"

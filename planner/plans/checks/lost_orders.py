@@ -11,30 +11,36 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from datafusion import DataFrame
 from datafusion.expr import Analyze, Explain, Limit, Projection, Sort, SubqueryAlias
-from datafusion.plan import LogicalPlan
 
 from planner.bridge.plan_reading import has_values
+from planner.sql.references import QUERY_STARTS
+from planner.sql.tokens import Edit, apply_edits, tokenize
 
-ORDERED_VALUES: Final = re.compile(
+_ORDERED_VALUES: Final = re.compile(
     r"\A(?=.*\(\s*(?:select|with|values)\b).*\border\s+by\b", re.IGNORECASE | re.DOTALL
 )
 """What a text with subqueries and an order has."""
-EVERY_ROW: Final = "\nLIMIT 4611686018427387903"
-"""What a statement ends with to keep its order; there may be an OFFSET before it, which is added to it."""
-
-
+_EVERY_ROW: Final = 1 << 62
+"""More rows than there are; an OFFSET, which is added to it, keeps it in 64 bits."""
 _HIDDEN: Final = re.compile(r"\bfilter\b", re.IGNORECASE)
 """What a text with subqueries has that plans do not show."""
 
 
-def loses_order(optimized: LogicalPlan, text: str) -> bool:
+def loses_order(frame: DataFrame, text: str) -> bool:
     """Whether a statement sorts by what is no output, and has subqueries that are values.
 
     Args:
-        optimized: its plan.
-        text: it has an order and subqueries.
+        frame: its plan.
+        text: of it.
     """
+    if not _ORDERED_VALUES.search(text):
+        return False
+    try:
+        optimized = frame.optimized_logical_plan()
+    except Exception:  # noqa: BLE001 - the run raises the error
+        return False
     node, projects = optimized, False
     if isinstance(node.to_variant(), Explain | Analyze):
         (node,) = node.inputs()
@@ -44,3 +50,12 @@ def loses_order(optimized: LogicalPlan, text: str) -> bool:
     if not (projects and isinstance(variant, Sort)) or variant.get_fetch_val() is not None:
         return False
     return _HIDDEN.search(text) is not None or has_values(optimized)
+
+
+def keep_order(sql: str) -> str:
+    """Return a statement whose query has a limit of its own; it may have another one, such as LIMIT ALL."""
+    text = tokenize(sql)
+    # EXPLAIN and its options come before the query.
+    first = next(i for i, word in enumerate(text.words) if word in QUERY_STARTS or word == "(")
+    begin, end = text.start(first), text.end(len(text.tokens) - 1)
+    return apply_edits(sql, Edit.wrap(begin, end, "(", f") LIMIT {_EVERY_ROW}"))

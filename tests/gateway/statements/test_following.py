@@ -20,7 +20,7 @@ from gateway.auth.policy import parse_policy
 from gateway.protocol.identity import Identity
 from gateway.statements.following import SharedSteps
 from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError, UnsupportedError
-from planner.binding.followed_changes import read_followed_changes
+from planner.binding.changes.followed import read_followed_changes
 from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 from tests.gateway.conftest import serving

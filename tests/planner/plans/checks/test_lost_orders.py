@@ -46,6 +46,9 @@ def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         ),
         ("SELECT id FROM t WHERE id >= (SELECT min(id) FROM t) ORDER BY b LIMIT 3", BY_B[:3]),
         ("SELECT id FROM t WHERE id >= (SELECT min(id) FROM t) ORDER BY b OFFSET 2", BY_B[2:]),
+        ("SELECT id FROM t WHERE id >= (SELECT min(id) FROM t) ORDER BY b LIMIT ALL", BY_B),
+        ("SELECT id FROM t WHERE id >= (SELECT min(id) FROM t) ORDER BY b LIMIT NULL OFFSET 1", BY_B[1:]),
+        ("(SELECT id FROM t WHERE id >= (SELECT min(id) FROM t) ORDER BY b)", BY_B),
         ("SELECT id FROM t WHERE id >= $1 AND b >= (SELECT min(b) FROM t) ORDER BY b", BY_B),
     ],
 )

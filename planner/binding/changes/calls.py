@@ -56,7 +56,7 @@ class ChangesCall:
         table: name as written.
         since: the older state.
         until: the newer state; None for now.
-        follows: whether the changes go on without an end; see `planner.binding.followed_changes`.
+        follows: whether the changes go on without an end; see `planner.binding.changes.followed`.
         tells_all: whether every single change is told, and not what came of them.
         since_text: how the older state is written.
     """

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from memwal.errors import LanceGatewayError, UnsupportedError
-from planner.binding.changes import CHANGES, FOLLOW_ALONE, read_changes_call
+from planner.binding.changes.calls import CHANGES, FOLLOW_ALONE, read_changes_call
 from planner.scans.changes import POSITION
 from planner.sql.references import FunctionSite, find_references
 from planner.sql.tokens import Edit, SqlText, apply_edits, quote, tokenize

@@ -1,0 +1,68 @@
+"""Tells what kind of statement a text is, and where its query begins."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from memwal.errors import UnsupportedError
+from planner.binding.bound_statement import StatementKind
+from planner.sql.references import QUERY_STARTS
+from planner.sql.rewrites.misread_clauses import refuse_misread
+from planner.sql.tokens import Edit, SqlText
+
+_OFFERED: Final = (
+    "there are SELECT, WITH, VALUES, EXPLAIN [ANALYZE], DESCRIBE, SHOW, SET, RESET, USE, and "
+    "INSERT, UPDATE, DELETE, MERGE, TRUNCATE, CREATE, ALTER, DROP, OPTIMIZE, RESTORE, ANALYZE, KILL QUERY"
+)
+_NO_QUERIES: Final = re.compile(
+    "INSERT|UPDATE|DELETE|MERGE|CREATE|DROP|ALTER|TRUNCATE|OPTIMIZE|RESTORE|REPLACE"
+    "|BEGIN|START|COMMIT|ROLLBACK|SAVEPOINT|RELEASE|ABORT|END"
+)
+_AS_JSON: Final = ("FORMAT", "JSON")
+_FORMATS: Final = (
+    "EXPLAIN has INDENT, TREE, PGJSON and GRAPHVIZ, and EXPLAIN ANALYZE has JSON, or none; this format"
+)
+_SHOWN: Final = frozenset({"COLUMNS", "FUNCTIONS"})
+
+
+def classify_statement(text: SqlText) -> tuple[StatementKind, int | None]:
+    """Return the kind, and the index of the first token of the query; None if there is no query.
+
+    Raises:
+        InvalidInputError: EXPLAIN of something else than a query.
+        UnsupportedError: a statement that is not offered, or changes something.
+    """
+    words = text.words
+    word = words[0]
+    if word in QUERY_STARTS or word == "(":
+        return StatementKind.QUERY, 0
+    if word == "EXPLAIN":
+        i, kind = 1, StatementKind.EXPLAIN
+        if words[i] == "ANALYZE":
+            i, kind = 2, StatementKind.EXPLAIN_ANALYZE
+        i += words[i] == "VERBOSE"
+        if words[i] == "FORMAT":
+            is_json = words[i + 1] == "JSON"
+            if is_json != (kind is StatementKind.EXPLAIN_ANALYZE):
+                raise text.error(i, _FORMATS)
+            i, kind = i + 2, StatementKind.EXPLAIN_ANALYZE_JSON if is_json else kind
+        if words[min(i, len(words) - 1)] in QUERY_STARTS or words[i] == "(":
+            return kind, i
+        raise text.error(min(i, len(text.tokens)), "EXPLAIN takes a query (SELECT ...), which should stand")
+    if word in {"DESCRIBE", "DESC"}:
+        return StatementKind.DESCRIBE, 1 if words[1] in QUERY_STARTS else None
+    if word == "SHOW" and words[1] in _SHOWN:
+        return StatementKind.SHOW, None
+    if _NO_QUERIES.fullmatch(word):
+        raise UnsupportedError(f"{word} is no query, and a query is expected here: SELECT, WITH or VALUES")
+    refuse_misread(text)
+    shown = " ".join(token.text for token in text.tokens[: 2 if word == "SHOW" else 1])
+    raise UnsupportedError(f"The statement {shown!r} is not offered; {_OFFERED}")
+
+
+def drop_format(text: SqlText, start: int) -> list[Edit]:
+    """Remove the format before the query that DataFusion lacks; it is made of what has run."""
+    if text.words[:start][-2:] != _AS_JSON:
+        return []
+    return [Edit(text.tokens[start - 2].start, text.tokens[start - 1].end + 1, [])]
