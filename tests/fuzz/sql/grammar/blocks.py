@@ -160,7 +160,11 @@ class Query(Node):
 
 @dataclass(frozen=True)
 class Select(Query):
-    """One query block."""
+    """One query block.
+
+    Attributes:
+        orders_rows: Whether its order is by what tells each row of its source from all others.
+    """
 
     items: tuple[Item, ...] = ()
     source: Node | None = None
@@ -169,6 +173,7 @@ class Select(Query):
     having: Expression | None = None
     distinct: bool = False
     star: Spelled | None = None
+    orders_rows: bool = False
 
     def write(self, text: Text) -> None:
         text.put("SELECT DISTINCT " if self.distinct else "SELECT ")
@@ -202,7 +207,9 @@ class Select(Query):
                 yield self.with_items((*self.items[:number], *self.items[number + 1 :]))
 
     def with_items(self, items: tuple[Item, ...]) -> Select:
-        """With these of its output columns, and an order by no others."""
+        """With these of its output columns, and an order by no others, unless it is one of all rows."""
+        if self.orders_rows:
+            return replace(self, items=items)
         if not self.order or self.limit is None:
             return replace(self, items=items, order=())
         order = tuple(Order(Expression(item.expression.family, (quoted(item.name),))) for item in items)

@@ -11,6 +11,7 @@ from tests.fuzz.sql.grammar.sources import Shape, Sources
 from tests.fuzz.sql.grammar.subqueries import Subqueries, conjunction
 from tests.fuzz.sql.grammar.tree import Column, Expression, Literal, Node, quoted
 
+_DIRECTIONS = ("", "", " DESC", " ASC NULLS FIRST", " DESC NULLS LAST")
 _ODD_NAMES = (
     "EmptyRelation",
     "TableScan: t",
@@ -68,7 +69,12 @@ class Selects:
         if source.identity and not families and rng.random() < 0.08:
             items = (*items, Item(self._expressions.window(scope, source.identity), "w"))
         where = self._where(scope, 2) if rng.random() < 0.7 else None
-        return Select(items=items, source=source.node, where=where, distinct=rng.random() < 0.12)
+        select = Select(items=items, source=source.node, where=where, distinct=rng.random() < 0.12)
+        if not source.identity or families or select.distinct or rng.random() > 0.15:
+            return select
+        # By what may be no output, but leaves no choice.
+        order = tuple(Order(column, rng.choice(_DIRECTIONS)) for column in source.identity)
+        return replace(select, order=order, orders_rows=True)
 
     def _where(self, scope: Scope, depth: int) -> Expression:
         """A condition, or a membership in a subquery, or both."""
@@ -174,17 +180,16 @@ class Selects:
         block: Node | None = query
         while isinstance(block, SetOperation):
             block = block.left
-        if chance > 0.4 or not isinstance(block, Select) or block.star:
+        if chance > 0.4 or not isinstance(block, Select) or block.star or query.order:
             return query
         if not all(item.expression.family in _SORTABLE for item in block.items):
             return query
-        directions = ("", "", " DESC", " ASC NULLS FIRST", " DESC NULLS LAST")
         names = list(range(len(block.items)))
         self._rng.shuffle(names)
         order = tuple(
             Order(
                 Expression(block.items[number].expression.family, (quoted(block.items[number].name),)),
-                self._rng.choice(directions),
+                self._rng.choice(_DIRECTIONS),
             )
             for number in names
         )

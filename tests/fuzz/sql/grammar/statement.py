@@ -38,14 +38,19 @@ class Statement:
 
     @property
     def is_ordered(self) -> bool:
-        """Whether the order of rows is known: all output columns are sorted by, none of which is inexact."""
+        """Whether the order of rows is known.
+
+        They are sorted by all output columns, none of which is inexact, or by what tells them apart.
+        """
         query = self.query
         if query is None or not query.order or self.is_inexact:
             return False
         block: Node | None = query
         while isinstance(block, SetOperation):
             block = block.left
-        return isinstance(block, Select) and not block.star and len(query.order) == len(block.items)
+        if not isinstance(block, Select) or block.star:
+            return False
+        return block.orders_rows or len(query.order) == len(block.items)
 
     @property
     def is_inexact(self) -> bool:
