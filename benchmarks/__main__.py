@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from benchmarks.settings import (
+from benchmarks.reports.settings import (
     DEFAULT_DATA_DIR,
     DEFAULT_PLOTS_DIR,
     DEFAULT_REPORT,

@@ -3,42 +3,24 @@
 import time
 from pathlib import Path
 
-from benchmarks import (
-    adbc_lookups,
-    changes,
-    console,
+from benchmarks.jobs import ingest, maintenance, merging, spark_ingest, spark_read
+from benchmarks.reports.context import BenchContext, Family
+from benchmarks.reports.report import FamilyResult, write_report
+from benchmarks.reports.settings import DEFAULT_REPORT, BenchSettings
+from benchmarks.scans import (
     first_touch,
-    freshness,
     generations_cost,
-    hybrid_search,
-    ingest,
-    inserts,
-    isolation,
     lookups,
     lsm_scanner,
-    maintenance,
-    memory,
-    merging,
     planning,
-    roapi,
     scan_curves,
     scans,
-    scans_while_writing,
-    search_curves,
-    search_memory,
-    spark_ingest,
-    spark_read,
-    streaming,
-    text_search,
     tpcds,
     tpch,
-    vector_search,
-    write_costs,
-    write_curves,
 )
-from benchmarks.context import BenchContext, Family
-from benchmarks.report import FamilyResult, write_report
-from benchmarks.settings import DEFAULT_REPORT, BenchSettings
+from benchmarks.searches import hybrid_search, search_curves, search_memory, text_search, vector_search
+from benchmarks.serving import adbc_lookups, console, isolation, memory, roapi, streaming
+from benchmarks.writes import changes, freshness, inserts, scans_while_writing, write_costs, write_curves
 from memwal.errors import InvalidInputError
 
 FAMILIES: dict[str, Family] = {

@@ -6,16 +6,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from benchmarks.answers import WrongAnswerError, check_same_ranking
-from benchmarks.context import open_engine
-from benchmarks.plots import Curve, Plot
-from benchmarks.report import Bar, Finding
-from benchmarks.search_content import SearchContent, find_nearest
-from benchmarks.search_table import SearchShape, SearchTable, ensure_merged, ensure_search_table
-from benchmarks.settings import BenchSettings
+from benchmarks.reports.answers import WrongAnswerError, check_same_ranking
+from benchmarks.reports.context import open_engine
+from benchmarks.reports.plots import Curve, Plot
+from benchmarks.reports.report import Bar, Finding
+from benchmarks.reports.settings import BenchSettings
+from benchmarks.reports.timing import interleave
 from benchmarks.suite import FAMILIES, run_families
-from benchmarks.table import TableShape, ensure_table
-from benchmarks.timing import interleave
+from benchmarks.tables.search_content import SearchContent, find_nearest
+from benchmarks.tables.search_table import SearchShape, SearchTable, ensure_merged, ensure_search_table
+from benchmarks.tables.table import TableShape, ensure_table
 from memwal.errors import InvalidInputError
 
 IN_PROCESS = ("scans", "lsm_scanner", "lookups", "planning", "generations_cost")

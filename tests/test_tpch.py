@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from benchmarks import wholesale
+from benchmarks.tables import wholesale
 from tests.support.merging import merge_generations
 from tests.support.results import assert_close_rows, rows_of
 from tests.support.servers import GatewayProcess, fetch, open_connection

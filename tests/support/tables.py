@@ -10,7 +10,7 @@ from typing import Any
 import lance
 import pyarrow as pa
 
-from benchmarks.wholesale import key_field as key_field  # noqa: PLC0414 - tests know it from here
+from benchmarks.tables.wholesale import key_field as key_field  # noqa: PLC0414 - tests know it from here
 from tests.support import manifests
 from tests.support.writer_process import Acknowledgement, RegionWriter, WriterProcess
 

@@ -11,7 +11,7 @@ import adbc_driver_manager
 import psutil
 import pytest
 
-from benchmarks.attacks import ATTACKS
+from benchmarks.servers.attacks import ATTACKS
 from tests.support.servers import GatewayProcess, open_connection
 
 

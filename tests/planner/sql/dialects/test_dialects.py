@@ -14,7 +14,7 @@ import pytest
 import sqlglot
 from datafusion import SessionConfig, SessionContext
 
-from benchmarks import wholesale
+from benchmarks.tables import wholesale
 from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError
 from planner.engine import QueryEngine, SessionSettings
 from planner.sql.dialects.translate import to_native

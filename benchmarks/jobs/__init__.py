@@ -1,0 +1,1 @@
+"""Families of the pipeline's jobs, and of Spark."""

@@ -1,0 +1,55 @@
+"""Baseline and peers: readers of the same files without the gateway."""
+
+import os
+
+import lance
+import pyarrow as pa
+from datafusion import SessionConfig, SessionContext
+
+from benchmarks.reports.queries import TABLE_NAME
+from memwal.regions.manifest import list_regions, read_latest_manifest
+from memwal.storage.files import Storage
+
+
+def open_base_only(uri: str) -> SessionContext:
+    """Return the baseline: DataFusion over Lance's table provider, which does not read generations."""
+    config = SessionConfig().with_target_partitions(os.cpu_count() or 1)
+    context = SessionContext(config)
+    provider = lance.FFILanceTableProvider(lance.dataset(uri), with_row_id=False, with_row_addr=False)
+    context.register_table(TABLE_NAME, provider)
+    return context
+
+
+def read_region_snapshots(uri: str) -> list[lance.ShardSnapshot]:
+    """Return the newest manifest of every region, as Lance's LSM planners take it."""
+    storage = Storage.open(uri)
+    snapshots = []
+    for region_id in list_regions(storage):
+        manifest = read_latest_manifest(storage, region_id)
+        if manifest is None:
+            continue
+        snapshot = lance.ShardSnapshot(region_id).with_spec_id(manifest.region_spec_id)
+        snapshot = snapshot.with_current_generation(manifest.current_generation)
+        for flushed in manifest.flushed_generations:
+            snapshot = snapshot.with_sstable(flushed.generation, flushed.path)
+        snapshots.append(snapshot)
+    return snapshots
+
+
+def scan_with_lsm(uri: str, columns: list[str], condition: str | None = None) -> pa.Table:
+    """Lance's LsmScanner over base and generations: newest version of each row."""
+    scanner = lance.LsmScanner.from_snapshots(lance.dataset(uri), read_region_snapshots(uri)).project(columns)
+    if condition is not None:
+        scanner = scanner.filter(condition)
+    return scanner.to_table()
+
+
+class LsmLookups:
+    """Lance's point lookup planner over the table as it is now, ready for many lookups."""
+
+    def __init__(self, uri: str) -> None:
+        self._planner = lance.LsmPointLookupPlanner(lance.dataset(uri), read_region_snapshots(uri))
+
+    def look_up(self, key: int) -> pa.Table:
+        """Return the newest version of the row with this key."""
+        return self._planner.plan_lookup(pa.array([key], pa.int64())).to_table()

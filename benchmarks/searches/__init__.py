@@ -1,0 +1,1 @@
+"""Families of vector, text and hybrid search."""

@@ -1,0 +1,1 @@
+"""Processes that families measure against, and the clients that load them."""

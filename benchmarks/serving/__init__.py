@@ -1,0 +1,1 @@
+"""Families of a server process and its clients."""

@@ -1,0 +1,1 @@
+"""The tables that families measure on: made once, kept while their parameters match."""

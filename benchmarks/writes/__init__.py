@@ -1,0 +1,1 @@
+"""Families of writes and of what follows them."""
