@@ -16,7 +16,7 @@ from protos import gateway_pb2 as own
 from tests.fuzz.target import Target, refused
 from tests.gateway import rpc
 from tests.gateway.protocol.test_errors import assert_clean
-from tests.gateway.test_malformed import BARE_ACTIONS, COMMANDS, PACKED_ACTIONS
+from tests.gateway.protocol.test_malformed import BARE_ACTIONS, COMMANDS, PACKED_ACTIONS
 
 GIANT = 2 << 20
 METHODS = (

@@ -10,7 +10,7 @@ import pytest
 
 from pipeline.spark.session import find_session
 from planner.engine import QueryEngine
-from tests.planner.search.replayed import Ask, asking
+from tests.planner.search.sources.replayed import Ask, asking
 from tests.support.gateways import EngineGateway
 from tests.support.java import require_java
 

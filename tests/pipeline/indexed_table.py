@@ -9,7 +9,7 @@ import lance
 from memwal.creating.key_index import encode_key_index
 from pipeline.indexing.indexes import IndexState, TableIndexes
 from pipeline.jobs.lake import LakeTable
-from tests.planner.search.replayed import Ask, ReplayedTable, axis
+from tests.planner.search.sources.replayed import Ask, ReplayedTable, axis
 from tests.support.tables import Row, bucketed
 from tests.support.writer_process import WriterProcess
 

@@ -18,7 +18,7 @@ from execnodes.search.filter_stale import FilterStaleExec, NewerRows
 from execnodes.search.knn import KnnExec
 from execnodes.search.source import VECTOR_CANDIDATES, SearchSource, Staleness, VectorRequest
 from planner.tables.sources.caches import ByteCache
-from tests.planner.search.vector_sources import as_vectors, memory_source, source_of
+from tests.planner.search.sources.vector_sources import as_vectors, memory_source, source_of
 
 QUERIES = np.array([[0.0, 0.0], [30.3, 0.0]], np.float32)
 Place = tuple[int, int, int]

@@ -12,7 +12,7 @@ import pytest
 
 from execnodes.search.source import SearchSource
 from memwal.errors import InvalidInputError
-from tests.planner.search.vector_sources import (
+from tests.planner.search.sources.vector_sources import (
     DIMENSION,
     clustered,
     dataset_of,

@@ -12,7 +12,7 @@ from execnodes.search.source import IndexDescription, Staleness, VectorRequest
 from execnodes.search.vector_search import IndexSearch
 from planner.search.plan_search import compute_refine_factor, plan_vector
 from planner.tables.sources.caches import ByteCache
-from tests.planner.search.vector_sources import (
+from tests.planner.search.sources.vector_sources import (
     DIMENSION,
     clustered,
     dataset_of,

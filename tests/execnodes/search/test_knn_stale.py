@@ -8,7 +8,7 @@ import pytest
 
 from planner.engine import QueryEngine
 from planner.tables.visibility.visibility import Visibility
-from tests.planner.search.replayed import DIMENSION, ReplayedTable, asking, axis
+from tests.planner.search.sources.replayed import DIMENSION, ReplayedTable, asking, axis
 from tests.support.tables import Row, bucketed, key_field
 from tests.support.writer_process import WriterProcess
 

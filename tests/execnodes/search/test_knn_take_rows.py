@@ -16,7 +16,13 @@ from execnodes.search.source import DISTANCE, VECTOR_CANDIDATES, SearchSource
 from execnodes.search.take_rows import TakeRowsExec
 from memwal.errors import CorruptDataError
 from planner.tables.sources.caches import ByteCache
-from tests.planner.search.vector_sources import clustered, dataset_of, memory_source, rows_of, source_of
+from tests.planner.search.sources.vector_sources import (
+    clustered,
+    dataset_of,
+    memory_source,
+    rows_of,
+    source_of,
+)
 
 Candidate = tuple[int, int, int, float]
 """Query, source, row address, distance."""

@@ -13,7 +13,13 @@ from execnodes.search.knn import KnnExec
 from execnodes.search.knn_union import KnnUnionExec
 from execnodes.search.source import DISTANCE, SearchSource, VectorRequest
 from planner.tables.sources.caches import ByteCache
-from tests.planner.search.vector_sources import clustered, dataset_of, memory_source, rows_of, source_of
+from tests.planner.search.sources.vector_sources import (
+    clustered,
+    dataset_of,
+    memory_source,
+    rows_of,
+    source_of,
+)
 
 QUERIES = clustered(3, seed=9)
 

@@ -22,7 +22,7 @@ from execnodes.text.query.query import (
     TextQuery,
 )
 from memwal.errors import InvalidInputError
-from tests.planner.search.scored_texts import ScoredTexts, documents, queries
+from tests.planner.search.texts.scored_texts import ScoredTexts, documents, queries
 
 TITLES = ["Streaming writes", None, "the of", "Writing streams to tables", "Tables", "stream stream", "", "x"]
 BODIES = [

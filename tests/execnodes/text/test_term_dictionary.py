@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from execnodes.text.documents.column_documents import TermDictionary
 from execnodes.text.query.clauses import find_near_terms
 from execnodes.text.query.query import MatchQuery
-from tests.planner.search.text_history import Layer, TextHistory, assert_same_ranking, lance_ranking
+from tests.planner.search.texts.text_history import Layer, TextHistory, assert_same_ranking, lance_ranking
 
 AS_WRITTEN = {"lower_case": False, "stem": False, "remove_stop_words": False, "ascii_folding": False}
 

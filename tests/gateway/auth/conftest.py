@@ -14,7 +14,7 @@ from gateway.auth.users import User, write_user
 from gateway.config.schema import AuthSection, TlsSection
 from gateway.server import GatewayServer
 from gateway.start.opening import open_security
-from tests.gateway.auth.keys import Signer
+from tests.gateway.auth.tokens.keys import Signer
 from tests.gateway.conftest import serving
 
 # What makes a password hash strong makes a test slow.

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gateway.auth.credentials import LEGACY_HEADER, Basic, Bearer, UnauthenticatedError, read_credentials
 from gateway.auth.jwt import JwtVerifier, open_keys
-from tests.gateway.auth.keys import AUDIENCE, ISSUER, Signer, good_claims
+from tests.gateway.auth.tokens.keys import AUDIENCE, ISSUER, Signer, good_claims
 
 SIGNER = Signer("key-1")
 

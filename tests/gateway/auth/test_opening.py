@@ -13,7 +13,7 @@ from gateway.start.opening import open_security
 from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError
 from planner.access.rights import FULL_ACCESS
 from tests.gateway.auth.conftest import QUICK
-from tests.gateway.auth.keys import AUDIENCE, ISSUER
+from tests.gateway.auth.tokens.keys import AUDIENCE, ISSUER
 
 POLICY = '[roles.viewer]\ngrants = [{ tables = ["orders"] }]\n[users]\nanonymous = ["viewer"]\n'
 

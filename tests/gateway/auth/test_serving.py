@@ -23,7 +23,7 @@ from gateway.cli import app
 from gateway.cli.client import GatewayClient
 from gateway.config.schema import TlsSection
 from tests.gateway.auth.conftest import PASSWORD, Guarded, uri_of
-from tests.gateway.auth.keys import AUDIENCE, ISSUER, Signer
+from tests.gateway.auth.tokens.keys import AUDIENCE, ISSUER, Signer
 from tests.gateway.conftest import serving
 from tests.support.servers import GatewayProcess
 

@@ -15,7 +15,7 @@ from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 from tests.gateway.observability.conftest import Watch, Watched
 from tests.gateway.observability.test_tracing import Collector, attributes
-from tests.gateway.peer_gateways import TABLE, make_table
+from tests.gateway.peers.peer_gateways import TABLE, make_table
 from tests.support.gateways import EAGER
 
 

@@ -13,7 +13,7 @@ from pyarrow import flight
 
 from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
-from tests.gateway.peer_gateways import TABLE, make_table
+from tests.gateway.peers.peer_gateways import TABLE, make_table
 from tests.support.gateways import EngineGateway
 from tests.support.ports import find_free_port
 from tests.support.servers import GatewayProcess

@@ -14,7 +14,7 @@ import pytest
 
 from memwal.errors import UnavailableError
 from memwal.writing import NotOwnerError, OwnershipPolicy
-from tests.gateway.peer_gateways import TABLE, Peer, epochs, make_table, peer
+from tests.gateway.peers.peer_gateways import TABLE, Peer, epochs, make_table, peer
 from tests.support import manifests
 from tests.support.ports import find_free_port
 

@@ -16,7 +16,7 @@ from memwal.writing import OwnershipPolicy
 from protos import flight_sql_pb2 as sql
 from protos import mem_wal_pb2
 from tests.gateway import rpc
-from tests.gateway.peer_gateways import TABLE, epochs, make_table, peer
+from tests.gateway.peers.peer_gateways import TABLE, epochs, make_table, peer
 from tests.support import manifests
 from tests.support.gateways import EngineGateway, ServedGateway
 from tests.support.ports import find_free_port

@@ -11,7 +11,7 @@ from pyarrow import flight
 
 from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
-from tests.gateway.peer_gateways import Peer, peer
+from tests.gateway.peers.peer_gateways import Peer, peer
 from tests.support.gateways import EngineGateway
 
 TABLE = """

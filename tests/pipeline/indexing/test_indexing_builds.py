@@ -21,7 +21,7 @@ from pipeline.indexing import IndexPolicy, IndexSpec, build, maintain, needs
 from pipeline.jobs.lake import LakeTable
 from pipeline.jobs.runners import Threads
 from tests.pipeline.indexed_table import IndexedTable, check_lance, rows
-from tests.planner.search.replayed import Ask
+from tests.planner.search.sources.replayed import Ask
 from tests.support.writer_process import WriterProcess
 
 pytestmark = pytest.mark.slow

@@ -11,7 +11,7 @@ from pipeline.indexing import IndexPolicy, IndexSpec, build, maintain, needs
 from pipeline.jobs.runners import Threads
 from planner.engine import QueryEngine
 from tests.pipeline.indexed_table import IndexedTable, check_lance, rows
-from tests.planner.search.replayed import asking
+from tests.planner.search.sources.replayed import asking
 from tests.support.writer_process import WriterProcess
 
 pytestmark = pytest.mark.slow

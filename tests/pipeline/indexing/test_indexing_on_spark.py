@@ -10,7 +10,7 @@ from pipeline.indexing import IndexPolicy, IndexSpec, build, maintain
 from pipeline.spark.runner import OnSpark
 from planner.engine import QueryEngine
 from tests.pipeline.indexed_table import IndexedTable, check_lance, rows
-from tests.planner.search.replayed import asking
+from tests.planner.search.sources.replayed import asking
 from tests.support.writer_process import WriterProcess
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from pipeline.indexing import IndexPolicy, IndexSpec, build, maintain
 from pipeline.merging import merge
 from planner.engine import QueryEngine
 from tests.pipeline.indexed_table import IndexedTable, check_lance, rows
-from tests.planner.search.replayed import asking, axis
+from tests.planner.search.sources.replayed import asking, axis
 from tests.support.writer_process import WriterProcess
 
 EAGER = IndexPolicy(max_spare_fragments=1, deleted_fraction=0.05, retrain_after=3)

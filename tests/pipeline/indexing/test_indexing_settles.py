@@ -9,7 +9,7 @@ import pytest
 from pipeline.indexing import IndexPolicy, maintain, needs
 from pipeline.jobs.lake import LakeTable
 from tests.pipeline.indexed_table import IndexedTable, rows
-from tests.planner.search.replayed import Ask
+from tests.planner.search.sources.replayed import Ask
 from tests.support.writer_process import WriterProcess
 
 

@@ -17,7 +17,7 @@ from pipeline.jobs.lake import Lake, LakeTable
 from pipeline.keeping import Keeper, Policies
 from pipeline.merging import merge
 from tests.pipeline.indexed_table import IndexedTable, rows
-from tests.planner.search.replayed import Ask
+from tests.planner.search.sources.replayed import Ask
 from tests.support.tables import LsmTable, Row, key_field, unpartitioned
 from tests.support.writer_process import WriterProcess
 

@@ -12,7 +12,7 @@ import pytest
 from memwal.errors import PreconditionError
 from memwal.storage.files import generation_directory
 from pipeline.jobs.lake import LakeTable, TableState
-from tests.oracle.flavours import FLAVOURS, Flavour
+from tests.oracle.replay.flavours import FLAVOURS, Flavour
 from tests.pipeline.attempts import write
 from tests.support.gateways import EngineGateway
 from tests.support.tables import LsmTable, Row

@@ -9,7 +9,7 @@ import pytest
 
 from planner.engine import QueryEngine
 from planner.tables.state.catalog import Catalog
-from tests.planner.search.policy_lake import DOCS, add_indexes, docs
+from tests.planner.search.policy.policy_lake import DOCS, add_indexes, docs
 from tests.support.tables import LsmTable, bucketed
 from tests.support.writer_process import WriterProcess
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from planner.engine import QueryEngine
-from tests.planner.search.replayed import DIMENSION, Ask, ReplayedTable, asking
+from tests.planner.search.sources.replayed import DIMENSION, Ask, ReplayedTable, asking
 from tests.support.tables import Row
 from tests.support.writer_process import WriterProcess
 

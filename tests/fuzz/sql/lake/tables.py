@@ -13,8 +13,8 @@ import pyarrow as pa
 from tests.fuzz.sql.grammar import kinds
 from tests.fuzz.sql.grammar.kinds import KINDS, Kind, draw_value, kind_of
 from tests.fuzz.sql.grammar.sources import Shape
-from tests.oracle.flavours import FLAVOURS, Flavour
-from tests.oracle.writing_machine import WRITABLE
+from tests.oracle.machines.writing_machine import WRITABLE
+from tests.oracle.replay.flavours import FLAVOURS, Flavour
 from tests.support.manifests import SpecField
 from tests.support.tables import Row, bucketed, by_spec, encode_raw_value, key_field, unpartitioned
 
