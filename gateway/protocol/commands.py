@@ -27,7 +27,7 @@ from planner.access.rights import Access, SessionAccess
 from planner.engine import SessionSettings
 from planner.scans.settings import ALL_SHORTCUTS, ClientTypes, exclude_shortcuts
 from planner.tables.sources.snapshot import Consistency
-from planner.writes.transactions import Transaction
+from planner.writes.transactions.transaction import Transaction
 from protos import gateway_pb2 as own
 
 # Most sessions choose nothing, or what others chose.

@@ -20,7 +20,7 @@ from gateway.protocol.limits import Limits
 from gateway.protocol.open_uploads import Peer, parse_peer
 from memwal.errors import NotFoundError, PreconditionError, ResourcesExhaustedError
 from planner.engine import QueryEngine
-from planner.writes.transactions import Transaction
+from planner.writes.transactions.transaction import Transaction
 
 _LOOK_SECONDS = 10.0
 # How long a client may take to come back when its connection has ended.

@@ -20,7 +20,7 @@ from gateway.statements.transaction_text import NO_SAVEPOINTS, Verb, parse_trans
 from memwal.errors import InvalidInputError, NotFoundError, PreconditionError, UnsupportedError
 from planner.bridge.run_control import RunControl
 from planner.engine import PreparedWrite, WriteResult
-from planner.writes.transactions import Transaction
+from planner.writes.transactions.transaction import Transaction
 from protos import flight_sql_pb2 as sql
 from protos.flight_sql import pack
 

@@ -23,7 +23,7 @@ from planner.tables.sources.base_table import BaseTable
 from planner.tables.state.catalog import Catalog
 from planner.tables.state.extended_tables import Extension, extend_table, split_extension
 from planner.tables.state.noted_tables import find_state
-from planner.tables.state.past_tables import check_past_access
+from planner.tables.state.past.past_table import check_past_access
 from planner.tables.state.table import Table
 
 SYSTEM_SCHEMA = "system"

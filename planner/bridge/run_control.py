@@ -140,8 +140,8 @@ class RunControl:
         self.error: LanceGatewayError | None = None
         """The reason why the execution was stopped; None if it was not."""
         self.transaction: Any = None
-        """The `planner.writes.transactions.Transaction` that the execution is part of; in workers, what they
-        were told of it. None for none."""
+        """The `Transaction` (of `planner.writes.transactions`) that the execution is part of; in workers, what
+        they were told of it. None for none."""
         self.is_writing = False
         """Whether the execution has begun to write."""
         self._lock = threading.Lock()

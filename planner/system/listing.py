@@ -17,9 +17,9 @@ from memwal.errors import LanceGatewayError
 from memwal.storage.table_names import TableName
 from planner.access.rights import Access
 from planner.access.visible_catalog import MOMENT, VisibleCatalog
-from planner.tables.state.branches import read_branches
 from planner.tables.state.catalog import Catalog
-from planner.tables.state.past_tables import list_tags, read_tags
+from planner.tables.state.past.branches import read_branches
+from planner.tables.state.past.tags import list_tags, read_tags
 
 logger = logging.getLogger(__name__)
 

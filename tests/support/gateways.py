@@ -16,7 +16,7 @@ from planner.engine import PreparedQuery, PreparedWrite, QueryEngine, SessionSet
 from planner.scans.settings import parse_shortcuts
 from planner.tables.sources.snapshot import Consistency
 from planner.tables.state.catalog import Catalog
-from planner.writes.transactions import Transaction
+from planner.writes.transactions.transaction import Transaction
 from tests.support.servers import GatewayProcess, open_connection
 
 EAGER = WriteOptions(hold_ms=0)

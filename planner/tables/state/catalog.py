@@ -35,7 +35,7 @@ from planner.tables.sources.caches import ByteCache
 from planner.tables.sources.decoded_columns import DecodedColumns
 from planner.tables.sources.keys import KeyPlaces
 from planner.tables.state.extended_tables import ExtendedTable, Extension, extend_table
-from planner.tables.state.past_tables import PastTables
+from planner.tables.state.past.past_tables import PastTables
 from planner.tables.state.table import Table
 from planner.tables.state.table_state import create_session
 

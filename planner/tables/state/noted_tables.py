@@ -28,7 +28,8 @@ from planner.tables.sources.snapshot import (
     SnapshotGoneError,
     TableSnapshot,
 )
-from planner.tables.state.past_tables import PastTable, PastTables
+from planner.tables.state.past.past_table import PastTable
+from planner.tables.state.past.past_tables import PastTables
 from planner.tables.state.table import Table
 from protos import snapshot_pb2
 

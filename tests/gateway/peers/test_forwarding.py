@@ -21,7 +21,7 @@ from memwal.writing import Changes, NotOwnerError, OutcomeUnknownError, Ownershi
 from memwal.writing.options import UnreachableError
 from planner.bridge.run_control import RunControl
 from planner.engine import PreparedWrite
-from planner.writes.transactions import Transaction
+from planner.writes.transactions.transaction import Transaction
 from protos import flight_sql_pb2 as sql
 from protos import forwarding_pb2 as wire
 from protos.flight_sql import pack

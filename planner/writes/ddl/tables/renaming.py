@@ -22,8 +22,8 @@ from planner.access.rights import Access
 from planner.access.visible_catalog import unknown_name_error
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
-from planner.tables.state.branches import read_branches
 from planner.tables.state.catalog import Catalog
+from planner.tables.state.past.branches import read_branches
 from planner.tables.state.table import Table
 from planner.writes.ddl.statement import DONE, PreparedDefinition, Reader, check_may_create
 from planner.writes.dml.prepared_write import WriteResult

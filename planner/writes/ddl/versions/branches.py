@@ -17,8 +17,8 @@ from memwal.errors import (
 from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
-from planner.tables.state.branches import MAIN, read_branches
-from planner.tables.state.past_tables import read_tags
+from planner.tables.state.past.branches import MAIN, read_branches
+from planner.tables.state.past.tags import read_tags
 from planner.tables.state.table import Table
 from planner.writes.ddl.statement import DONE, PreparedDefinition, Reader
 from planner.writes.ddl.versions.references import changing_references, read_state, read_table, refer_to

@@ -14,9 +14,9 @@ from planner.access.rights import Access
 from planner.plans.query_planner import QueryPlanner
 from planner.sql.as_of import AS_OF_STARTS, AsOf, read_as_of
 from planner.tables.sources.base_table import BaseTable
-from planner.tables.state.branches import MAIN, BranchTable
 from planner.tables.state.catalog import Catalog
-from planner.tables.state.past_tables import PastTable
+from planner.tables.state.past.branches import MAIN, BranchTable
+from planner.tables.state.past.past_table import PastTable
 from planner.tables.state.table import Table
 from planner.writes.ddl.statement import Reader
 from planner.writes.dml.statement.target import check_may_write, check_writable

@@ -16,8 +16,8 @@ from memwal.errors import (
 from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
-from planner.tables.state.branches import read_branches
-from planner.tables.state.past_tables import read_tags
+from planner.tables.state.past.branches import read_branches
+from planner.tables.state.past.tags import read_tags
 from planner.writes.ddl.statement import DONE, PreparedDefinition, Reader
 from planner.writes.ddl.versions.references import Reference, changing_references, read_state, read_table
 from planner.writes.dml.prepared_write import WriteResult

@@ -15,7 +15,7 @@ from datafusion import DataFrame, SessionConfig, SessionContext
 from planner.access.rights import FULL_ACCESS, Access
 from planner.bridge.run_control import RunControl
 from planner.engine import QueryEngine, SessionSettings
-from planner.writes.transactions import Transaction
+from planner.writes.transactions.transaction import Transaction
 from tests.fuzz.sql.grammar.blocks import is_beyond_datafusion
 from tests.fuzz.sql.grammar.kinds import kind_of
 from tests.fuzz.sql.grammar.tree import AbstainError, Node, Reader, quoted, render

@@ -13,7 +13,7 @@ from execnodes.storage.data_files import Columns, FragmentFiles, Place, StoredVa
 from memwal.storage.files import Storage
 from planner.access.rights import FULL_ACCESS
 from planner.tables.state.catalog import Catalog
-from planner.tables.state.table import NewestBase
+from planner.tables.state.newest_base import NewestBase
 from tests.planner.identity_tables import Open, check, index_texts, look_up_often, read, rows, with_bases
 from tests.support.hand_made import (
     PART,

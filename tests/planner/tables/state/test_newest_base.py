@@ -11,7 +11,7 @@ import pytest
 from memwal.base.table_mark import mark_table
 from memwal.errors import NotFoundError
 from memwal.storage.files import VERSIONS, Storage
-from planner.tables.state.table import NewestBase
+from planner.tables.state.newest_base import NewestBase
 from tests.support.faults import open_faulty_storage
 
 

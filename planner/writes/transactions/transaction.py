@@ -12,16 +12,13 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from execnodes import KeySet
 from memwal.errors import (
     ConflictError,
     LanceGatewayError,
-    NotFoundError,
     PreconditionError,
     ResourcesExhaustedError,
 )
@@ -31,62 +28,20 @@ from planner.access.visible_catalog import SecuredTable
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import DEFAULT_SETTINGS
-from planner.tables.sources.base_table import BaseTable
 from planner.tables.state.table import Table
 from planner.tables.state.transaction_table import (
     DescribedTable,
     TransactionTable,
     build_own_rows,
-    encode_own_rows,
 )
 from planner.writes.dml.prepared_write import retry_if_fenced
-from planner.writes.dml.reading.read_rows import format_key, keep_last_of_key, select_distinct_keys
+from planner.writes.dml.reading.read_rows import format_key, select_distinct_keys
 from planner.writes.dml.statement.target import Target
-
-_ORDER = "order#"
-_DEAD = "dead#"
+from planner.writes.transactions.others import check_same, find_difference, find_newest
+from planner.writes.transactions.written_table import Mark, WrittenTable, merge_changes
 
 Reserve = Callable[[int], None]
 """Books so many bytes more, or less, of all transactions together; refuses what is too much."""
-
-
-@dataclass(eq=False)
-class _WrittenTable:
-    """What a transaction has written to one table.
-
-    Attributes:
-        target: the table.
-        base: version whose columns the rows have.
-        changes: in order.
-        rows: region id -> the same as rows of a log tail.
-        encoded: region id -> the same as IPC streams, as far as they were needed.
-        read_keys: keys of rows that were read before they were changed.
-        number: changes whenever rows are taken back.
-    """
-
-    target: Target
-    base: BaseTable
-    changes: list[Changes] = field(default_factory=list)
-    rows: dict[str, list[pa.Table]] = field(default_factory=dict)
-    encoded: dict[str, list[bytes]] = field(default_factory=dict)
-    read_keys: list[pa.Table] = field(default_factory=list)
-    number: bytes = field(default_factory=lambda: os.urandom(8))
-
-    def encode(self) -> Mapping[str, tuple[bytes, ...]]:
-        """Return the rows of each region as IPC streams; none is encoded twice."""
-        for region_id, tables in self.rows.items():
-            encoded = self.encoded.setdefault(region_id, [])
-            encoded += map(encode_own_rows, tables[len(encoded) :])
-        return {region_id: tuple(encoded) for region_id, encoded in self.encoded.items()}
-
-
-@dataclass(frozen=True, slots=True)
-class _Mark:
-    """How much of a `_WrittenTable` there was before a statement."""
-
-    changes: int
-    read_keys: int
-    rows: Mapping[str, int]
 
 
 class Transaction:
@@ -105,7 +60,7 @@ class Transaction:
         self._statement = threading.RLock()
         self._lock = threading.RLock()
         self._read: dict[str, TransactionTable] = {}
-        self._written: dict[str, _WrittenTable] = {}
+        self._written: dict[str, WrittenTable] = {}
         self._nbytes = 0
         self._end: str | None = None
         self._is_read_only = False
@@ -147,7 +102,7 @@ class Transaction:
         """Execute a statement in this block, after others that write; take its rows back if it fails."""
         with self._statement:
             before = {
-                name: _Mark(
+                name: Mark(
                     len(one.changes),
                     len(one.read_keys),
                     {region_id: len(tables) for region_id, tables in one.rows.items()},
@@ -176,11 +131,11 @@ class Transaction:
                 found = TransactionTable.take(shared)
                 written = self._written.get(shared.name)
                 if written is not None:
-                    _check_same(shared.name, written.base, found.base())
+                    check_same(shared.name, written.base, found.base())
                     found.show_rows(written.rows)
                 self._read[shared.name] = found
             else:
-                _check_same(shared.name, found.base(), shared.find_recent_base())
+                check_same(shared.name, found.base(), shared.find_recent_base())
             return found
 
     def describe(self, tables: Iterable[Table]) -> Mapping[str, DescribedTable]:
@@ -319,16 +274,16 @@ class Transaction:
         self._reserve(nbytes)
         self._nbytes += nbytes
 
-    def _open_written(self, target: Target) -> _WrittenTable:
+    def _open_written(self, target: Target) -> WrittenTable:
         read = self._read.get(target.name)
         base = target.base if read is None else read.base()
-        _check_same(target.name, target.base, base)
-        return _WrittenTable(target, base)
+        check_same(target.name, target.base, base)
+        return WrittenTable(target, base)
 
-    def _take_back(self, before: Mapping[str, _Mark]) -> None:
+    def _take_back(self, before: Mapping[str, Mark]) -> None:
         with self._lock:
             for name, one in self._written.items():
-                mark = before.get(name, _Mark(0, 0, {}))
+                mark = before.get(name, Mark(0, 0, {}))
                 if len(one.changes) == mark.changes:
                     continue
                 dropped = sum(changes.nbytes for changes in one.changes[mark.changes :])
@@ -350,7 +305,7 @@ class Transaction:
             names = ", ".join(one.target.name for one in tables)
             retry_if_fenced(lambda: self._write_all(tables), names)
 
-    def _write_all(self, tables: Sequence[_WrittenTable]) -> None:
+    def _write_all(self, tables: Sequence[WrittenTable]) -> None:
         """Write all tables, or none if others have changed what was read.
 
         Raises:
@@ -360,7 +315,7 @@ class Transaction:
         with ExitStack() as stack:
             first, later = [], []
             for one in tables:
-                _check_same(one.target.name, one.base, _find_newest(one.target))
+                check_same(one.target.name, one.base, find_newest(one.target))
                 writer = one.target.table.writer()
                 if one.read_keys:
                     held = stack.enter_context(writer.exclusive(frozenset(one.rows)))
@@ -371,13 +326,13 @@ class Transaction:
             done: list[WriteReceipt] = []
             for one, write in (*first, *later):
                 try:
-                    done.append(write(_merge_changes(one), durable=True))
+                    done.append(write(merge_changes(one), durable=True))
                 except LanceGatewayError as error:
                     if not done:
                         raise
                     raise _add_progress(error, one, tables, done) from error
 
-    def _check_unchanged(self, written: _WrittenTable) -> None:
+    def _check_unchanged(self, written: WrittenTable) -> None:
         """Check that nobody has changed rows since they were read.
 
         Raises:
@@ -390,7 +345,7 @@ class Transaction:
             return
         now = TransactionTable(target.table, newest)
         keys = select_distinct_keys(pa.concat_tables(written.read_keys), target.key)
-        changed = _find_difference(
+        changed = find_difference(
             self._read_keys(target, before, keys), self._read_keys(target, now, keys), target.key
         )
         if changed is not None:
@@ -409,90 +364,10 @@ class Transaction:
         return pa.Table.from_batches(batches, schema)
 
 
-def _find_newest(target: Target) -> BaseTable:
-    """Return the newest version of a table.
-
-    Raises:
-        ConflictError: it was dropped.
-        LanceGatewayError: it can't be read.
-    """
-    try:
-        return target.table.base()
-    except NotFoundError as error:
-        msg = (
-            f"table {target.name!r} was dropped since the transaction wrote to it, and nothing of the "
-            "transaction was written: begin it again"
-        )
-        raise ConflictError(msg) from error
-
-
-def _check_same(name: str, written: BaseTable, newest: BaseTable) -> None:
-    """Check that two versions are of one table with the same columns.
-
-    Raises:
-        ConflictError: they are not.
-    """
-    if written.place != newest.place or not written.schema.equals(newest.schema):
-        msg = (
-            f"table {name!r} was altered or made anew since the transaction used it first, and nothing of "
-            "the transaction was written: begin it again"
-        )
-        raise ConflictError(msg)
-
-
-def _merge_changes(written: _WrittenTable) -> Changes:
-    """Return changes of one table as one, the last of each key."""
-    changes, target = written.changes, written.target
-    upserts = [one.upserts for one in changes if one.upserts is not None]
-    rows = pa.concat_tables(upserts) if upserts else None
-    deletes = [one.deletes for one in changes if one.deletes is not None]
-    if not deletes:
-        return Changes(rows if not target.key or rows is None else keep_last_of_key(rows, target.key))
-    # Keys with the place of their row among those that are written, or deleted.
-    key, pieces, places = list(target.key), [], {False: 0, True: 0}
-    for one in changes:
-        for part, dead in ((one.upserts, False), (one.deletes, True)):
-            if part is not None and part.num_rows:
-                first = places[dead]
-                places[dead] += part.num_rows
-                numbers = pa.array(range(first, places[dead]), pa.int64())
-                keys = part.select(key).cast(pa.schema([target.schema.field(name) for name in key]))
-                flags = pa.repeat(pa.scalar(dead), part.num_rows)
-                pieces.append(keys.append_column(_ORDER, numbers).append_column(_DEAD, flags))
-    newest = keep_last_of_key(pa.concat_tables(pieces), key)
-    dead = newest.column(_DEAD)
-    gone = pa.concat_tables([one.select(list(target.place_columns)) for one in deletes])
-    live = newest.filter(pc.invert(dead)).column(_ORDER)
-    return Changes(
-        None if rows is None or not len(live) else rows.take(live),
-        gone.take(newest.filter(dead).column(_ORDER)),
-    )
-
-
-def _find_difference(before: pa.Table, now: pa.Table, key: Sequence[str]) -> pa.Table | None:
-    """Return the key of a row that differs, as a table of one row; None if all rows are the same."""
-    ordering = [(name, "ascending") for name in key]
-    columns = list(key)
-    before, now = before.sort_by(ordering), now.sort_by(ordering)
-    if before.equals(now):
-        return None
-    known = {repr(row[1]): row[0] for row in _number(before, columns)}
-    for place, row in _number(now, columns):
-        other = known.pop(repr(row), None)
-        # Compared as text, in which NaN equals NaN.
-        if other is None or repr(before.slice(other, 1).to_pylist()) != repr(now.slice(place, 1).to_pylist()):
-            return now.slice(place, 1).select(columns)
-    return before.slice(next(iter(known.values())), 1).select(columns) if known else None
-
-
-def _number(rows: pa.Table, columns: Sequence[str]) -> Iterator[tuple[int, Mapping[str, object]]]:
-    yield from enumerate(rows.select(list(columns)).to_pylist())
-
-
 def _add_progress(
     error: LanceGatewayError,
-    failed: _WrittenTable,
-    tables: Sequence[_WrittenTable],
+    failed: WrittenTable,
+    tables: Sequence[WrittenTable],
     done: Sequence[WriteReceipt],
 ) -> LanceGatewayError:
     """Return the error of a COMMIT that has written some tables when it failed."""

@@ -1,0 +1,176 @@
+"""The newest version of a base table, looked for as rarely as consistency allows."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from dataclasses import replace
+from typing import Any
+
+from execnodes.storage.data_files import Place
+from memwal.base.table_mark import read_table_mark
+from memwal.creating import table_exists
+from memwal.errors import NotFoundError
+from memwal.storage.files import VERSIONS, FileIdentity, Storage
+from planner.tables.sources.base_table import BaseTable, ManifestFile, open_base_table
+from planner.tables.state.table_state import TableState
+
+_ATTEMPTS = 8
+
+
+class NewestBase:
+    """Newest version of a base table. Thread-safe.
+
+    A recreated table may reuse version numbers, so the file of its manifest identifies a version. If that was
+    cleaned up, the mark that writers leave identifies the table; without a mark it counts as another table.
+
+    Attributes:
+        last: the version that was found last; None before the first.
+        state: of the table that it belongs to.
+
+    Args:
+        name: of the table, in the catalog.
+        storage: directory of the table.
+        session: the `lance.Session` in which the table's files are opened, until it is recreated.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        storage: Storage,
+        session: Any,  # noqa: ANN401 - lance types
+    ) -> None:
+        self.last: BaseTable | None = None
+        self.state = TableState(Place.new(storage.uri), session)
+        self._name = name
+        self._storage = storage
+        self._lock = threading.Lock()
+        self._recent_lock = threading.Lock()
+        self._newest_listing: tuple[BaseTable, FileIdentity] | None = None
+        """A version that Lance found to be the newest, and the directory of versions just before that."""
+        self._mark: FileIdentity | None = None
+        """Mark of the table; None if it had none when a version was opened last."""
+        self._identified_at = 0.0
+        self._found_at = 0.0
+
+    def find(self) -> BaseTable:
+        """Find the newest version; return the same object while it is the newest.
+
+        Raises:
+            NotFoundError: the table was dropped.
+            CorruptDataError: its manifest can't be read.
+            UnavailableError: storage failed to answer.
+        """
+        last, started = self.last, time.monotonic()
+        if last is not None and self._is_newest(last):
+            self._found_at = started
+            return last
+        with self._lock:
+            other = self.last
+            if other is None or other is last or not self._is_newest(other):
+                other = self._open_newest(other)
+            self._found_at = started
+            return other
+
+    def recent(self) -> BaseTable:
+        """Return the newest version, or one found a moment ago if storage is slow.
+
+        For those who need the columns of the table, and not its rows.
+
+        Raises:
+            LanceGatewayError: as `find`.
+        """
+        trusted = self._storage.backend.identity_seconds
+        if not trusted:
+            return self.find()
+        with self._recent_lock:  # One looks for all who wait.
+            last = self.last
+            if last is None or time.monotonic() - self._found_at >= trusted:
+                last = self.find()
+            return last
+
+    def _is_newest(self, base: BaseTable) -> bool:
+        manifest = base.manifest
+        if manifest is None:
+            return False
+        trusted = self._storage.backend.identity_seconds
+        if not trusted:
+            # While nothing came to the directory, Lance need not list it. The time of a directory is coarse,
+            # so the next version is looked for by its name as well.
+            directory, following, current = self._storage.identities(
+                VERSIONS, manifest.following, manifest.path
+            )
+            if self._newest_listing == (base, directory) and following is None:
+                return current == manifest.identity
+            newer = _has_newer(base)
+            self._newest_listing = None if newer or directory is None else (base, directory)
+            # The manifest is checked again: the table may have been recreated in between.
+            return not newer and manifest.is_there(self._storage)
+        if _has_newer(base):
+            return False
+        now = time.monotonic()
+        if now - self._identified_at >= trusted:
+            if not manifest.is_there(self._storage):
+                return False
+            self._identified_at = now
+        return True
+
+    def _is_same(self, before: BaseTable) -> bool:
+        if before.manifest is not None and before.manifest.is_there(self._storage):
+            return True
+        return self._mark is not None and read_table_mark(self._storage) == self._mark
+
+    def _open_newest(self, before: BaseTable | None) -> BaseTable:
+        """Open the newest version, of one table: another one may take its place meanwhile (ADR 51).
+
+        Raises:
+            NotFoundError: there is none.
+        """
+        for _ in range(_ATTEMPTS):
+            try:
+                opened = self._open_once(before)
+            except NotFoundError:
+                if not table_exists(self._storage):
+                    raise
+                continue
+            if opened.manifest is None or opened.manifest.is_there(self._storage):
+                return opened
+            before = opened
+        return self._open_once(before)
+
+    def _open_once(self, before: BaseTable | None) -> BaseTable:
+        """Open the newest version; start with empty state if the table was recreated."""
+        started = time.monotonic()
+        state, expected = self.state, None
+        if before is not None:
+            with contextlib.suppress(OSError, ValueError):
+                expected = ManifestFile.of(self._storage, before.dataset.latest_version)
+        opened = self._open(state)
+        if before is not None and not self._is_same(before):
+            # Asked afterwards (ADR 33): what was opened while the old manifest was there is the old table.
+            state, expected, self._mark = state.create_successor(), None, None
+        if expected is None or expected.version != opened.version:
+            # The file is looked at before it is read: it may be replaced in between, which is noticed then.
+            expected = ManifestFile.of(self._storage, opened.version)
+            opened = self._open(state)
+        if expected is not None and expected.version == opened.version:
+            opened = replace(opened, manifest=expected)
+        if self._mark is None:
+            mark = read_table_mark(self._storage)
+            if opened.manifest is not None and opened.manifest.is_there(self._storage):
+                self._mark = mark  # It was there before the manifest was, and so it is of the same table.
+        self.state, self.last, self._identified_at = state, opened, started
+        return opened
+
+    def _open(self, state: TableState) -> BaseTable:
+        return open_base_table(self._name, self._storage, None, state.session, state.place)
+
+
+def _has_newer(base: BaseTable) -> bool:
+    """Return whether Lance finds another version, or none: opening the table tells why."""
+    try:
+        newest: int = base.dataset.latest_version
+    except (OSError, ValueError):
+        return True
+    return newest != base.version

@@ -1,0 +1,1 @@
+"""Tables as they were, and what names their versions: tags and branches."""

@@ -1,0 +1,1 @@
+"""Transactions of several statements: what they read, what they write, and COMMIT."""
