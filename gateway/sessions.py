@@ -28,7 +28,7 @@ from gateway.protocol.commands import Action, Call, Handler
 from gateway.protocol.limits import ExpiringCache, Limits
 from memwal.errors import InvalidInputError, NotFoundError, PreconditionError
 from memwal.storage.table_names import MAIN_SCHEMA
-from planner.access.visible_catalog import unknown_schema_error
+from planner.access.unknown_names import unknown_schema_error
 from planner.engine import SessionSettings
 from planner.scans.settings import Shortcuts, format_shortcuts, parse_shortcuts
 from protos import flight_pb2

@@ -39,7 +39,8 @@ from gateway.protocol.identity import Identity, check_name
 from memwal.errors import InvalidInputError, LanceGatewayError
 from memwal.storage.table_names import TableName, is_temporary_schema
 from planner.access.rights import TableAccess
-from planner.access.visible_catalog import check_table_access, check_view_access
+from planner.access.secured_table import check_table_access
+from planner.access.visible_catalog import check_view_access
 from planner.sql.tokens import quote
 from planner.tables.state.catalog import Catalog
 

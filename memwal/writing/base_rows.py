@@ -27,7 +27,7 @@ from memwal.errors import LanceGatewayError, PreconditionError, UnavailableError
 from memwal.rules import RowRules, read_row_rules
 from memwal.storage.files import Storage
 from memwal.writing.changes import FencedError, OutcomeUnknownError
-from memwal.writing.table.open_table import conform_rows
+from memwal.writing.table.conforming import conform_rows
 
 _ATTEMPTS: Final = 64
 _FIRST_PAUSE_SECONDS: Final = 0.002

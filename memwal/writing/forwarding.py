@@ -10,7 +10,8 @@ from memwal.errors import LanceGatewayError
 from memwal.writing.changes import Changes, FencedError, NotOwnerError, RegionOutcome
 from memwal.writing.options import UnreachableError, WriteOptions
 from memwal.writing.region.region_writer import RegionWriter
-from memwal.writing.table.open_table import OpenTable, Part
+from memwal.writing.table.open_table import OpenTable
+from memwal.writing.table.splitting import Part
 
 
 def forward_changes(

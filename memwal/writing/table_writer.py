@@ -35,7 +35,8 @@ from memwal.writing.region.abandoned import SIGN_SECONDS, end_life, show_life
 from memwal.writing.region.claim import OwnTail
 from memwal.writing.region.region_writer import RegionWriter
 from memwal.writing.region.requests import Request, run_requests
-from memwal.writing.table.open_table import OpenTable, Part, split_changes
+from memwal.writing.table.open_table import OpenTable
+from memwal.writing.table.splitting import Part, split_changes
 
 _log = logging.getLogger(__name__)
 _THREADS = 16

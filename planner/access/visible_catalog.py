@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import difflib
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from types import MappingProxyType
 from typing import Protocol
 
 import pyarrow as pa
 
-from memwal.errors import InvalidInputError, NotFoundError, PreconditionError
-from memwal.rules import drop_default
+from memwal.errors import NotFoundError, PreconditionError
 from memwal.storage.table_names import MAIN_SCHEMA, TableName
 from planner.access.rights import UNRESTRICTED, Access, FullAccess, SessionAccess, TableAccess
-from planner.access.table_policy import TablePolicy, plan_policy, policy_mismatch_error
+from planner.access.secured_table import SecuredTable
+from planner.access.unknown_names import unknown_name_error
 from planner.sql.as_of import AsOf
-from planner.sql.tokens import fold
-from planner.tables.sources.base_table import BaseTable
 from planner.tables.state.catalog import Catalog
 from planner.tables.state.extended_tables import Extension, extend_table, split_extension
 from planner.tables.state.noted_tables import find_state
@@ -51,124 +46,6 @@ class SystemTable(Protocol):
         Raises:
             LanceGatewayError: the objects that they describe can't be read.
         """
-
-
-logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, eq=False)
-class SecuredTable:
-    """A table together with its restrictions; a handle keeps the version that it has read.
-
-    Args:
-        table: in the catalog.
-        access: of the principal to the table.
-    """
-
-    table: Table
-    access: TableAccess
-
-    @property
-    def name(self) -> TableName:
-        """Return the name in the catalog."""
-        return self.table.name
-
-    @cached_property
-    def base(self) -> BaseTable:
-        """Return the version of the base table that was the newest at the first call."""
-        return self.table.base()
-
-    def policy(self, base: BaseTable) -> TablePolicy | None:
-        """Plan the restrictions for rows of a version; return None if there are none.
-
-        Raises:
-            PreconditionError: they don't fit the columns of the version, so no row may be shown.
-        """
-        if self.access.is_unrestricted:
-            return None
-        try:
-            return plan_policy(base.schema, self.access)
-        except InvalidInputError as error:
-            # Principals must not see the text of a policy that restricts them.
-            logger.error("the access policy of table %r can't be applied: %s", self.name, error)  # noqa: TRY400
-            raise policy_mismatch_error(self.name) from None
-
-    @cached_property
-    def visible_schema(self) -> pa.Schema:
-        """Return the columns that exist for the principal.
-
-        Raises:
-            PreconditionError: as `policy`.
-        """
-        policy = self.policy(self.base)
-        return self.base.schema if policy is None else policy.schema
-
-    @cached_property
-    def declared_schema(self) -> pa.Schema:
-        """Return the visible columns, as the table declares them, but masked ones without a default.
-
-        Raises:
-            PreconditionError: as `policy`.
-        """
-        declared: pa.Schema = self.base.dataset.schema
-        policy = self.policy(self.base)
-        if policy is None:
-            return declared
-        has_key = self.primary_key == self.base.primary_key
-        fields = [
-            drop_default(declared.field(name)) if name in policy.masks else declared.field(name)
-            for name in policy.schema.names
-        ]
-        # Without a visible key, no field may be declared as part of it.
-        return pa.schema(fields if has_key else [field.remove_metadata() for field in fields])
-
-    @property
-    def visible_fields(self) -> Mapping[int, str]:
-        """Return field id -> name of the visible columns."""
-        visible = self.visible_schema.names
-        return {number: name for number, name in self.base.field_names.items() if name in visible}
-
-    @property
-    def required_columns(self) -> frozenset[str]:
-        """Return the NOT NULL columns; none if a policy restricts the table."""
-        if not self.access.is_unrestricted:
-            return frozenset()
-        return self.base.not_null_columns
-
-    @property
-    def primary_key(self) -> tuple[str, ...]:
-        """Return the key columns, in key order; () if any of them is hidden or masked."""
-        key = self.base.primary_key
-        restricted = self.access.hidden_columns | self.access.masks.keys()
-        return () if restricted.intersection(key) else key
-
-    @property
-    def lineage_columns(self) -> tuple[str, ...]:
-        """Return the columns of row lineage that may be named; () if a policy restricts the table."""
-        return self.base.lineage_columns if self.access.is_unrestricted else ()
-
-    def is_like(self, other: SecuredTable) -> bool:
-        """Return whether a statement prepared with the other handle is valid with this one."""
-        base, other_base = self.base, other.base
-        return base is other_base or (
-            base.place == other_base.place
-            and base.schema.equals(other_base.schema)
-            and base.field_names == other_base.field_names
-            and base.primary_key == other_base.primary_key
-            and base.lineage_columns == other_base.lineage_columns
-        )
-
-
-def check_table_access(table: Table, access: TableAccess) -> None:
-    """Check that restrictions fit the newest version of a table.
-
-    Raises:
-        InvalidInputError: they don't fit; the message quotes the policy, so it is for administrators only.
-    """
-    try:
-        plan_policy(table.base().schema, access)
-    except InvalidInputError as error:
-        raise InvalidInputError(f"table {table.name!r}: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -427,50 +304,3 @@ def check_view_access(name: str, access: TableAccess) -> None:
             "an administrator must restrict the tables that the view reads"
         )
         raise PreconditionError(msg)
-
-
-class SchemaNames(Protocol):
-    """The tables and views of one schema or of all."""
-
-    def names(self, schema: str | None = None) -> Sequence[TableName]:
-        """Return the names of tables and views."""
-
-    def has_schema(self, schema: str) -> bool:
-        """Return whether a schema exists."""
-
-
-def unknown_name_error(name: str, known: SchemaNames) -> NotFoundError:
-    """Return the error for a table, or its schema, that does not exist."""
-    parsed = TableName.parse(name)
-    if not known.has_schema(parsed.schema):
-        return unknown_schema_error(parsed.schema)
-    return unknown_table_error(parsed, known.names(parsed.schema))
-
-
-def unknown_schema_error(schema: str) -> NotFoundError:
-    """Return the error for a schema that does not exist for the principal."""
-    return NotFoundError(
-        f"Schema {schema!r} does not exist: CREATE SCHEMA makes one, and tables without one are in 'main'"
-    )
-
-
-def unknown_table_error(name: str, names: Sequence[str]) -> NotFoundError:
-    """Return the error for a table that does not exist, with similar names.
-
-    Args:
-        name: of the table.
-        names: all tables and views that exist for the principal.
-    """
-    name, names = split_extension(name)[0], sorted(names)
-    if not names:
-        return NotFoundError(f"Table {name!r} does not exist; there are no tables yet")
-    near = [other for other in names if fold(other) == fold(name)]
-    if near and near[0] != fold(near[0]):
-        hint = f'; write "{near[0]}" in double quotes, since unquoted names are lower-cased'
-    else:
-        near = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
-        hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
-    listed = ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
-    return NotFoundError(
-        f"Table {name!r} does not exist{hint} (tables and views: {listed})".replace("?; ", "? ")
-    )

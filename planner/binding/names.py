@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, UnsupportedError
 from memwal.storage.table_names import CATALOG, TableName
-from planner.access.visible_catalog import SYSTEM_SCHEMA, unknown_name_error
+from planner.access.unknown_names import unknown_name_error
+from planner.access.visible_catalog import SYSTEM_SCHEMA
 from planner.binding.bound_statement import ComparedState, TableReference, VectorsStatement
 from planner.bridge.distance_functions import is_vector_type
 from planner.sql.as_of import AsOf

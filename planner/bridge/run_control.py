@@ -140,7 +140,7 @@ class RunControl:
         self.error: LanceGatewayError | None = None
         """The reason why the execution was stopped; None if it was not."""
         self.transaction: Any = None
-        """The `Transaction` (of `planner.writes.transactions`) that the execution is part of; in workers, what
+        """The `Transaction` (`planner.writes.transactions`) that the execution is part of; in workers, what
         they were told of it. None for none."""
         self.is_writing = False
         """Whether the execution has begun to write."""

@@ -16,7 +16,8 @@ from execnodes import KeySet
 from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError, UnsupportedError, is_panic
 from memwal.storage.local import LocalBackend
 from planner.access.rights import FULL_ACCESS, Access
-from planner.access.visible_catalog import SecuredTable, SystemTable, VisibleCatalog
+from planner.access.secured_table import SecuredTable
+from planner.access.visible_catalog import SystemTable, VisibleCatalog
 from planner.binding.bind import bind
 from planner.binding.joined_subqueries import UnplannedRelationError, join_mistaken, join_unplanned
 from planner.binding.substrait import Bound, bind_plan

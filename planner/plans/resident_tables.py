@@ -23,7 +23,8 @@ from datafusion import DataFrame
 from datafusion.expr import TableScan
 
 from execnodes import RowFilter
-from planner.access.visible_catalog import SecuredTable, VisibleCatalog
+from planner.access.secured_table import SecuredTable
+from planner.access.visible_catalog import VisibleCatalog
 from planner.binding.bound_statement import BoundStatement, StatementKind
 from planner.bridge.plan_reading import every_node, subquery_plans
 from planner.bridge.row_expressions import flag_rows

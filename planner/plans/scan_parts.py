@@ -25,7 +25,8 @@ import pyarrow as pa
 from datafusion import DataFrame
 
 from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError, UnavailableError
-from planner.access.visible_catalog import SecuredTable, VisibleCatalog
+from planner.access.secured_table import SecuredTable
+from planner.access.visible_catalog import VisibleCatalog
 from planner.binding.bound_statement import BoundStatement, StatementKind
 from planner.bridge.plain_types import conform
 from planner.bridge.plan_shape import DirectShape, find_direct_shape

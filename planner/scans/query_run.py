@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from execnodes import ExecNode, KeySet, MeasuredNode, MetricsSet, SecurityBarrierExec, TaskContext
 from execnodes.node import coalesce_batches
 from memwal.errors import LanceGatewayError, PreconditionError, UnavailableError, is_panic
+from planner.access.secured_table import SecuredTable
 from planner.access.table_policy import PolicedRows, TablePolicy
-from planner.access.visible_catalog import SecuredTable
 from planner.bridge.run_control import RunControl, TableRead
 from planner.predicates.arrow_expressions import read_expression
 from planner.predicates.predicate import TRUE, Predicate, conjunction

@@ -15,7 +15,7 @@ from execnodes import ExecNode, LanceSource
 from execnodes.search.candidates import FallbackExec
 from execnodes.search.source import VectorRequest
 from execnodes.storage.data_files import Columns, Place
-from planner.access.visible_catalog import SecuredTable
+from planner.access.secured_table import SecuredTable
 from planner.bridge.plan_reading import find_chains, subquery_plans
 from planner.scans.query_run import QueryRun, TableScan
 from planner.scans.table_leaf import TableLeaf

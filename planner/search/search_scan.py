@@ -22,8 +22,9 @@ from execnodes import ExecNode, RowFilter, SecurityBarrierExec
 from execnodes.search.source import DISTANCE, HYBRID_SCORE, QUERY_INDEX, SCORE
 from execnodes.search.take_rows import TakeRowsExec
 from memwal.errors import UnsupportedError
+from planner.access.secured_table import SecuredTable
 from planner.access.table_policy import PolicedRows
-from planner.access.visible_catalog import SecuredTable, VisibleCatalog
+from planner.access.visible_catalog import VisibleCatalog
 from planner.bridge.plan_reading import Expression, output_name
 from planner.scans.query_run import QueryRun, TableScan
 from planner.scans.scan_plan import Conditions

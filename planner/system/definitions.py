@@ -15,7 +15,8 @@ from memwal.creating import list_not_null_columns
 from memwal.creating.key_index import list_default_columns, list_wanted_columns
 from memwal.rules import IS_UUID, list_defaults, list_identities, list_lengths
 from memwal.storage.table_names import TableName
-from planner.access.visible_catalog import SecuredTable, VisibleCatalog
+from planner.access.secured_table import SecuredTable
+from planner.access.visible_catalog import VisibleCatalog
 from planner.sql.tokens import fold, quote
 from planner.system.listing import TABLE_FIELDS, OfTables
 from planner.tables.sources.base_table import BaseTable

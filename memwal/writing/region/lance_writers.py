@@ -23,7 +23,8 @@ from memwal.writing.options import WriteOptions
 from memwal.writing.region.claim import INVALID, PEER, Claim, TailKeeper, export_rows, shorten_text
 from memwal.writing.region.discarded_writers import DiscardedWriters
 from memwal.writing.region.doubts import InDoubtError
-from memwal.writing.table.open_table import OpenTable, Part
+from memwal.writing.table.open_table import OpenTable
+from memwal.writing.table.splitting import Part
 
 _SEALED = "is sealed"
 _TOO_LONG = "past what the memtable replaying it can hold"

@@ -28,7 +28,8 @@ from memwal.writing.region.doubts import (
 from memwal.writing.region.lance_writers import ContestedError, append_atomically
 from memwal.writing.region.ownership import RegionOwnership
 from memwal.writing.region.requests import GROUP_BYTES, Request, RequestQueue
-from memwal.writing.table.open_table import OpenTable, check_new_rules
+from memwal.writing.table.open_table import OpenTable
+from memwal.writing.table.splitting import check_new_rules
 
 _log = logging.getLogger(__name__)
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -16,7 +15,6 @@ from memwal.base.index_details import (
     MemWalIndexDetails,
     find_newest_details,
     read_index_details,
-    read_newest_version,
 )
 from memwal.base.table_mark import mark_table, read_table_mark
 from memwal.creating.columns import TABLE_ID, list_key_columns, list_not_null_columns
@@ -32,84 +30,15 @@ from memwal.regions.region_ids import detect_bucket_hash
 from memwal.rules import (
     InitialValue,
     RowRules,
-    build_initial_column,
     list_initial_values,
     read_row_rules,
 )
-from memwal.storage.files import VERSIONS, FileIdentity, Storage, base_manifest_paths
-from memwal.stored_fields import FIELD_ID, TOMBSTONE
-from memwal.writing.changes import Changes
+from memwal.storage.files import VERSIONS, Storage
+from memwal.writing.table.conforming import build_entry_schema, cast_column, conform_rows
 from memwal.writing.table.regions import Regions, RoutedRows
+from memwal.writing.table.watching import Watch, identify_versions_directory
 
 _ATTEMPTS = 4
-
-
-@dataclass(eq=False)
-class Watch:
-    """Detects that a table was dropped or replaced, or lost its MemWAL; safe to share between threads.
-
-    Attributes:
-        name: of the table, for messages.
-        storage: its directory.
-        dataset: a `lance.LanceDataset` of it.
-        mark: by which the table is known.
-        details: the MemWAL index when it was opened.
-        version: newest base version that was looked at.
-        directory: of versions, before that was found to be the newest; None where there are no directories.
-        looked_at: monotonic time.
-        lock: one looks for all who wait.
-    """
-
-    name: str
-    storage: Storage
-    dataset: Any
-    mark: FileIdentity
-    details: MemWalIndexDetails
-    version: int
-    directory: FileIdentity | None
-    looked_at: float
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def is_same(self) -> bool:
-        """Return whether the table is the one that was opened and still has its MemWAL.
-
-        It may have been dropped, made anew, or overwritten. Costs little; on S3 it is asked once a second.
-
-        Raises:
-            UnavailableError: storage failed to answer.
-        """
-        trusted = self.storage.backend.identity_seconds
-        if not trusted:
-            # While nothing came to the directory, no version was committed. The time of a directory is
-            # coarse, so the next version is looked for by its names as well.
-            found = self.storage.identities(VERSIONS, *base_manifest_paths(self.version + 1))
-            is_unchanged = self.directory is not None and found == (self.directory, None, None)
-            return is_unchanged or self._has_same_mark()
-        with self.lock:
-            now = time.monotonic()
-            if now - self.looked_at < trusted:
-                return True
-            if not self._has_same_mark():
-                return False
-            self.looked_at = now
-            return True
-
-    def _has_same_mark(self) -> bool:
-        """Return whether the table has the same mark and its newest version the same region specs."""
-        directory = _identify_versions_directory(self.storage)
-        if read_table_mark(self.storage) != self.mark:
-            return False
-        newest = read_newest_version(self.name, self.dataset)
-        if newest != self.version:
-            found = find_newest_details(self.name, self.storage, self.dataset)
-            if found is None or found.region_specs != self.details.region_specs:
-                return False
-        self.version, self.directory = newest, directory
-        return True
-
-
-Part = tuple[pa.Table | None, pa.Table | None]
-"""Rows and keys of one region; None for none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +82,7 @@ class OpenTable:
         """
         mark = read_table_mark(storage)
         for _ in range(_ATTEMPTS):
-            began, directory = time.monotonic(), _identify_versions_directory(storage)
+            began, directory = time.monotonic(), identify_versions_directory(storage)
             try:
                 dataset = _open_newest_dataset(name, storage, session)
                 details = read_index_details(storage, dataset.version)
@@ -293,57 +222,9 @@ class OpenTable:
             kind = self.schema.field(name).type
             if column.type != kind:
                 # The hash of a value is another in another type.
-                column = _cast_column(column, kind, name, self.name)
+                column = cast_column(column, kind, name, self.name)
             columns[source] = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
         return self.regions.route(columns, rows.num_rows)
-
-
-def check_new_rules(table: OpenTable, newest: OpenTable, rows: pa.Table) -> None:
-    """Check rows that fit one version by the rules of another, if it is newer and these are others.
-
-    Raises:
-        InvalidInputError: a row violates one, or the columns are others.
-    """
-    if newest.dataset.version > table.dataset.version and not newest.has_same_rules(table):
-        newest.conform_upserts(rows, fill=True)
-
-
-def split_changes(table: OpenTable, changes: Changes) -> Mapping[str, Part]:
-    """Return the rows and the keys of each region; None for none.
-
-    Raises:
-        InvalidInputError: rows don't fit the table's columns, or columns are missing.
-        PreconditionError: rows can't be routed, or the table has no key.
-    """
-    parts: dict[str, Part] = {}
-    upserts, deletes = changes.upserts, changes.deletes
-    if upserts is not None and upserts.num_rows:
-        for region_id, rows in _group_by_region(table, upserts, table.conform_upserts(upserts)).items():
-            parts[region_id] = rows, None
-    if deletes is not None and deletes.num_rows:
-        for region_id, rows in _group_by_region(table, deletes, table.conform_deletes(deletes)).items():
-            parts[region_id] = parts.get(region_id, (None, None))[0], rows
-    return parts
-
-
-def _group_by_region(table: OpenTable, rows_to_route: pa.Table, rows: pa.Table) -> dict[str, pa.Table]:
-    routed = table.route(rows_to_route)
-    if len(routed.region_ids) == 1:
-        return {routed.region_ids[0]: rows}
-    # One copy in the order of regions, of which each gets a slice.
-    ordered = _combine_chunks(rows).take(routed.order)
-    groups: dict[str, pa.Table] = {}
-    start = 0
-    for region_id, stop in zip(routed.region_ids, routed.bounds, strict=True):
-        part = ordered.slice(start, stop - start)
-        start = stop
-        groups[region_id] = pa.concat_tables([groups[region_id], part]) if region_id in groups else part
-    return groups
-
-
-def _combine_chunks(rows: pa.Table) -> pa.Table:
-    """Return rows in one chunk: taking rows from several chunks is much slower."""
-    return rows.combine_chunks() if any(column.num_chunks > 1 for column in rows.columns) else rows
 
 
 def _read_newest_details(name: str, storage: Storage, dataset: Any) -> MemWalIndexDetails:  # noqa: ANN401
@@ -376,11 +257,6 @@ def _check_one_spec(name: str, details: MemWalIndexDetails) -> None:
         raise UnsupportedError(msg)
 
 
-def _identify_versions_directory(storage: Storage) -> FileIdentity | None:
-    """Return the identity of the versions directory; it changes with every commit. None on object stores."""
-    return None if storage.backend.identity_seconds else storage.identity(VERSIONS)
-
-
 def _open_newest_dataset(name: str, storage: Storage, session: Any) -> Any:  # noqa: ANN401 - lance types
     try:
         return lance.dataset(storage.uri, session=session, storage_options=dict(storage.options) or None)
@@ -390,75 +266,3 @@ def _open_newest_dataset(name: str, storage: Storage, session: Any) -> Any:  # n
             raise NotFoundError(msg) from error
         msg = f"table {name!r} can't be opened for writing: {error}"
         raise UnavailableError(msg) from error
-
-
-def conform_rows(
-    rows: pa.Table, schema: pa.Schema, required: Collection[str], table: str, *, fill: bool = False
-) -> pa.Table:
-    """Return rows with exactly the columns and types of a schema.
-
-    Args:
-        rows: with columns of these names, in any order.
-        schema: of the table, or of its key.
-        required: columns in which NULL is refused.
-        table: name, for messages.
-        fill: whether columns may be missing, since they came into being after the rows did.
-
-    Raises:
-        InvalidInputError: a column is missing, unknown, of a type that doesn't fit, or NULL and required.
-    """
-    if not rows.schema.equals(schema):
-        rows = _match_columns(rows, schema, table, fill=fill)
-    for name in required:
-        if nulls := rows.column(name).null_count:
-            msg = (
-                f"table {table!r}: column {name!r} can't be NULL, but {nulls} of {rows.num_rows} rows have "
-                "no value there: give one"
-            )
-            raise InvalidInputError(msg)
-    return rows
-
-
-def _match_columns(rows: pa.Table, schema: pa.Schema, table: str, *, fill: bool) -> pa.Table:
-    names = set(rows.column_names)
-    missing = [name for name in schema.names if name not in names]
-    unknown = [name for name in rows.column_names if schema.get_field_index(name) < 0]
-    if (missing and not fill) or unknown or len(names) != rows.num_columns:
-        msg = (
-            f"table {table!r} has the columns {', '.join(schema.names)}; the rows have "
-            f"{', '.join(rows.column_names)}"
-        )
-        raise InvalidInputError(msg)
-    columns = []
-    for one in schema:
-        if one.name in names:
-            columns.append(_cast_column(rows.column(one.name), one.type, one.name, table))
-        else:
-            columns.append(pa.chunked_array([build_initial_column(one, rows.num_rows)]))
-    return pa.Table.from_arrays(columns, schema=schema)
-
-
-def _cast_column(column: pa.ChunkedArray, kind: pa.DataType, name: str, table: str) -> pa.ChunkedArray:
-    """Cast a column to the table's type.
-
-    Raises:
-        InvalidInputError: they don't fit it.
-    """
-    if column.type == kind:
-        return column
-    try:
-        return column.cast(kind)
-    except pa.ArrowException as error:
-        msg = f"table {table!r}: column {name!r} is {kind}, not {column.type}: {error}"
-        raise InvalidInputError(msg) from error
-
-
-def build_entry_schema(schema: pa.Schema, field_ids: Sequence[int], *, keyed: bool) -> pa.Schema:
-    """Return the schema of WAL entries, with field ids in the metadata of the fields."""
-    fields = [
-        field.with_metadata({**(field.metadata or {}), FIELD_ID: str(field_id).encode()})
-        for field, field_id in zip(schema, field_ids, strict=True)
-    ]
-    if keyed:
-        fields.append(pa.field(TOMBSTONE, pa.bool_(), nullable=False))
-    return pa.schema(fields)

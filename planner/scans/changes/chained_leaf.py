@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from execnodes import DeduplicateExec, ExecNode, MemTableScanExec, RowMask, TaskContext, UnionExec
 from execnodes.storage.source import MemTableSource
 from memwal.errors import UnavailableError, UnsupportedError
+from planner.access.secured_table import SecuredTable
 from planner.access.table_policy import TablePolicy
-from planner.access.visible_catalog import SecuredTable
 from planner.scans.changes.changes_leaf import ChangesLeaf
 from planner.scans.changes.every_change import States, chain_rows
 from planner.scans.changes.row_chains import LINKS, ChainedRows

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from execnodes import ExecNode, TaskContext
 from execnodes.node import rows_without_columns
-from planner.access.visible_catalog import SecuredTable
+from planner.access.secured_table import SecuredTable
 from planner.predicates.pruning import Pruning
 from planner.scans.changes import POSITION
 from planner.scans.changes.changed_rows import plan_changed_rows

@@ -20,7 +20,8 @@ from memwal.base.comments import read_table_comment
 from memwal.errors import LanceGatewayError
 from memwal.rules import Constraint, ConstraintKind, Identity, list_defaults, list_identities
 from memwal.storage.table_names import MAIN_SCHEMA, TableName
-from planner.access.visible_catalog import SYSTEM_SCHEMA, SecuredTable, VisibleCatalog
+from planner.access.secured_table import SecuredTable
+from planner.access.visible_catalog import SYSTEM_SCHEMA, VisibleCatalog
 from planner.sql.tokens import quote
 from planner.system.catalogs.sql_types import ColumnType, list_column_types
 

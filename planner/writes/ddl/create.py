@@ -9,7 +9,8 @@ from memwal.creating import table_exists
 from memwal.errors import AlreadyExistsError, InvalidInputError, PreconditionError
 from memwal.storage.table_names import TableName
 from planner.access.rights import Access, SessionAccess
-from planner.access.visible_catalog import SecuredTable, VisibleCatalog
+from planner.access.secured_table import SecuredTable
+from planner.access.visible_catalog import VisibleCatalog
 from planner.binding.bind import bind
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner

@@ -15,7 +15,7 @@ from memwal.rules import Constraint
 from memwal.storage.jobs import Job
 from memwal.storage.table_names import TableName
 from planner.access.rights import Access
-from planner.access.visible_catalog import SecuredTable
+from planner.access.secured_table import SecuredTable
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings

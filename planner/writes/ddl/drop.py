@@ -7,7 +7,7 @@ from memwal.errors import InvalidInputError, PreconditionError
 from memwal.storage.schemas import RESERVED_SCHEMAS
 from memwal.storage.table_names import TableName
 from planner.access.rights import Access
-from planner.access.visible_catalog import unknown_name_error, unknown_schema_error, unknown_table_error
+from planner.access.unknown_names import unknown_name_error, unknown_schema_error, unknown_table_error
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings

@@ -15,7 +15,7 @@ from memwal.base.versions import Outcome
 from memwal.errors import InvalidInputError, NotFoundError, PermissionDeniedError
 from memwal.storage.table_names import CATALOG, TableName, is_temporary_schema
 from planner.access.rights import Access
-from planner.access.visible_catalog import unknown_schema_error
+from planner.access.unknown_names import unknown_schema_error
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.sql.statement_reader import StatementReader

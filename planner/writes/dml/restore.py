@@ -16,7 +16,7 @@ from memwal.errors import InvalidInputError, PreconditionError, ResourcesExhaust
 from memwal.storage.table_names import TableName
 from memwal.writing import Changes
 from planner.access.rights import Access
-from planner.access.visible_catalog import SecuredTable
+from planner.access.secured_table import SecuredTable
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.changes import CHANGE

@@ -24,7 +24,7 @@ from memwal.errors import (
 )
 from memwal.writing import Changes, PartlyWrittenError, WriteReceipt
 from planner.access.rights import FULL_ACCESS
-from planner.access.visible_catalog import SecuredTable
+from planner.access.secured_table import SecuredTable
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import DEFAULT_SETTINGS

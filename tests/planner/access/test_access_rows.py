@@ -11,7 +11,7 @@ import pytest
 
 from memwal.errors import InvalidInputError
 from planner.access.rights import FULL_ACCESS, TableAccess
-from planner.access.visible_catalog import check_table_access
+from planner.access.secured_table import check_table_access
 from planner.engine import QueryEngine, SessionSettings
 from planner.tables.state.catalog import Catalog
 from tests.gateway.conftest import TYPES, typed_rows

@@ -9,7 +9,7 @@ from memwal.base.comments import encode_column_comment, encode_table_comment
 from memwal.errors import InvalidInputError
 from memwal.storage.table_names import TableName
 from planner.access.rights import Access
-from planner.access.visible_catalog import unknown_table_error
+from planner.access.unknown_names import unknown_table_error
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings

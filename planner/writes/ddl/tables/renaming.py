@@ -19,7 +19,7 @@ from memwal.errors import (
 from memwal.storage.files import MEM_WAL, Storage
 from memwal.storage.table_names import TableName
 from planner.access.rights import Access
-from planner.access.visible_catalog import unknown_name_error
+from planner.access.unknown_names import unknown_name_error
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.tables.state.catalog import Catalog

@@ -15,7 +15,7 @@ from memwal.creating.key_index import list_default_columns
 from memwal.errors import LanceGatewayError, PreconditionError, UnsupportedError
 from memwal.storage.jobs import Job
 from memwal.storage.table_names import TableName
-from planner.access.visible_catalog import SecuredTable
+from planner.access.secured_table import SecuredTable
 from planner.sql.as_of import AS_OF_STARTS, AsOf, read_as_of
 from planner.sql.tokens import quote
 from planner.system.definitions import list_options

@@ -20,7 +20,9 @@ from memwal.rules import Default, IdentityDefault
 from memwal.storage.table_names import CATALOG, TableName
 from memwal.stored_fields import is_blob
 from planner.access.rights import FULL_ACCESS, Access, TableAccess
-from planner.access.visible_catalog import SYSTEM_SCHEMAS, SecuredTable, unknown_name_error
+from planner.access.secured_table import SecuredTable
+from planner.access.unknown_names import unknown_name_error
+from planner.access.visible_catalog import SYSTEM_SCHEMAS
 from planner.plans.errors import schema_changed_error
 from planner.plans.query_planner import QueryPlanner
 from planner.sql.dialects.translate import NATIVE
