@@ -46,6 +46,15 @@ def merge_generations(table: Path, region: str, up_to: int) -> None:
         upsert.execute(pa.Table.from_pylist(upserts, schema=dataset.schema))
 
 
+def merge_flushed(table: Path) -> None:
+    """Merge all flushed generations of all regions into the base table."""
+    done = manifests.read_merged_generations(table)
+    for region in manifests.list_region_ids(table):
+        flushed = [one.generation for one in manifests.read_manifest(table, region).flushed_generations]
+        if max(flushed, default=0) > done.get(region, 0):
+            merge_generations(table, region, max(flushed))
+
+
 def clean_up_merged(table: Path, region: str) -> tuple[str, ...]:
     """Drop a region's merged generations from its manifest, then from disk; return their names."""
     merged = manifests.read_merged_generations(table).get(region, 0)

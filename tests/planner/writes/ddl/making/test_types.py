@@ -8,7 +8,7 @@ import pytest
 
 from planner.writes.ddl.statement import Reader
 from planner.writes.ddl.types import read_type
-from tests.planner.writes.ddl.tables.test_alter import merge_everything
+from tests.support.merging import merge_flushed
 
 Sql = Any
 
@@ -98,7 +98,7 @@ def test_values_of_every_type_come_back_from_everywhere(sql: Sql, root: Path) ->
     assert second == (2, *[None] * len(VALUES))
     sql.engine.catalog.table("t").writer().flush()
     assert sql("SELECT * FROM t ORDER BY id") == [first, second]
-    merge_everything(root)
+    merge_flushed(root / "t.lance")
     assert sql("SELECT * FROM t ORDER BY id") == [first, second]
     sql("CREATE TABLE u (PRIMARY KEY (id)) AS SELECT * FROM t")
     assert sql("SELECT * FROM u ORDER BY id") == [first, second]

@@ -10,20 +10,9 @@ import lance
 import pytest
 
 from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError
-from tests.support import manifests
-from tests.support.merging import merge_generations
+from tests.support.merging import merge_flushed
 
 Sql = Any
-
-
-def merge_everything(root: Path) -> None:
-    """Merge all flushed generations of table t into its base table."""
-    table = root / "t.lance"
-    for region in [path.name for path in (table / "_mem_wal").iterdir()]:
-        done = manifests.read_merged_generations(table).get(region, 0)
-        flushed = [one.generation for one in manifests.read_manifest(table, region).flushed_generations]
-        if max(flushed, default=0) > done:
-            merge_generations(table, region, max(flushed))
 
 
 @pytest.fixture
@@ -33,10 +22,10 @@ def filled(sql: Sql, root: Path) -> Sql:
     table = sql.engine.catalog.table("t")
     sql("INSERT INTO t VALUES (1, 'base'), (4, 'deleted')")
     table.writer().flush()
-    merge_everything(root)
+    merge_flushed(root / "t.lance")
     sql("DELETE FROM t WHERE id = 4")
     table.writer().flush()
-    merge_everything(root)
+    merge_flushed(root / "t.lance")
     sql("INSERT INTO t VALUES (2, 'flushed')")
     table.writer().flush()
     sql("INSERT INTO t VALUES (3, 'log')")
@@ -102,7 +91,7 @@ def test_rows_have_the_default_wherever_they_lie(filled: Sql, root: Path) -> Non
         check()
         filled.engine.catalog.table("t").writer().flush()
         check()
-        merge_everything(root)
+        merge_flushed(root / "t.lance")
         check()
 
 

@@ -16,7 +16,7 @@ from planner.engine import PreparedQuery
 from planner.writes.ddl import alter
 from planner.writes.ddl.rules import changes
 from planner.writes.ddl.tables import change_columns
-from tests.planner.writes.ddl.tables.test_alter import merge_everything
+from tests.support.merging import merge_flushed
 from tests.support.principals import create_principal
 
 Sql = Any
@@ -178,7 +178,7 @@ def test_rules_outlast_evolution_merges_and_compaction(sql: Sql, root: Path) -> 
     for number in range(4):
         sql(f"INSERT INTO t (id, other) VALUES ({number}, 1)")
         sql.engine.catalog.table("t").writer().flush()
-        merge_everything(root)
+        merge_flushed(root / "t.lance")
     sql("ALTER TABLE t ADD COLUMN more TEXT")
     sql("ALTER TABLE t RENAME COLUMN more TO most")
     sql("ALTER TABLE t DROP COLUMN most")

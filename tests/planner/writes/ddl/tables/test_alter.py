@@ -11,8 +11,7 @@ import pytest
 
 from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError, UnsupportedError
 from planner.engine import QueryEngine
-from tests.support import manifests
-from tests.support.merging import merge_generations
+from tests.support.merging import merge_flushed
 
 Sql = Any
 REGION = str(uuid.uuid4())
@@ -25,16 +24,6 @@ def lance_writer(sql: Sql) -> Any:
     )
 
 
-def merge_everything(root: Path) -> None:
-    """Merge all flushed generations of table t into its base table."""
-    table = root / "t.lance"
-    for region in [path.name for path in (table / "_mem_wal").iterdir()]:
-        done = manifests.read_merged_generations(table).get(region, 0)
-        flushed = [one.generation for one in manifests.read_manifest(table, region).flushed_generations]
-        if max(flushed, default=0) > done:
-            merge_generations(table, region, max(flushed))
-
-
 @pytest.fixture
 def filled(sql: Sql, root: Path) -> Sql:
     """Table t with a row in the base table, one in a generation and one in the log."""
@@ -42,7 +31,7 @@ def filled(sql: Sql, root: Path) -> Sql:
     table = sql.engine.catalog.table("t")
     sql("INSERT INTO t VALUES (1, 'base', 10)")
     table.writer().flush()
-    merge_everything(root)
+    merge_flushed(root / "t.lance")
     sql("INSERT INTO t VALUES (2, 'flushed', 20)")
     table.writer().flush()
     sql("INSERT INTO t VALUES (3, 'log', 30)")
@@ -167,7 +156,7 @@ def test_merging_goes_on_after_columns_have_changed(filled: Sql, root: Path) -> 
     filled("INSERT INTO t VALUES (4, 'new', 'q')")
     expected = filled("SELECT * FROM t ORDER BY id")
     filled.engine.catalog.table("t").writer().flush()
-    merge_everything(root)
+    merge_flushed(root / "t.lance")
     assert filled("SELECT * FROM t ORDER BY id") == expected
     assert (
         sorted(map(tuple, (row.values() for row in filled.dataset("t").to_table().to_pylist()))) == expected
