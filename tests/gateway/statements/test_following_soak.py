@@ -17,6 +17,7 @@ from typing import Any
 
 import psutil
 import pytest
+from adbc_driver_manager import dbapi
 from pyarrow import flight
 
 from memwal.regions.wal import wal_entry_path
@@ -60,6 +61,8 @@ class Ledger:
     steps: dict[int, list[Step]] = field(default_factory=lambda: defaultdict(list))
     times: dict[int, list[float]] = field(default_factory=lambda: defaultdict(list))
     rows: dict[int, Row] = field(default_factory=dict)
+    repeated: int = 0
+    """Statements that were sent again, since the gateway was too busy."""
 
     def change(self, after: dict[int, Row | None], now: float) -> None:
         for key, row in after.items():
@@ -91,9 +94,22 @@ def write(uri: str, lane: int, ledger: Ledger, is_over: Callable[[int], bool]) -
             else:
                 text = f"DELETE FROM t WHERE id IN ({', '.join(map(str, chosen))})"
                 after = dict.fromkeys(there)
-            fetch(connection, text)
+            write_once(connection, text, ledger)
             ledger.change(after, time.perf_counter())
             pause.wait(rng.uniform(0, 0.15))
+
+
+def write_once(connection: Any, text: str, ledger: Ledger) -> None:
+    """Write; again where a region was busy for so long that the gateway gave up, and wrote nothing."""
+    while True:
+        try:
+            fetch(connection, text)
+        except dbapi.OperationalError as error:
+            if "nothing was written, retry" not in str(error):
+                raise
+            ledger.repeated += 1
+        else:
+            return
 
 
 @dataclass
@@ -212,6 +228,7 @@ def follow_beside_writers(root: Path, is_over: Callable[[int], bool]) -> None:
         tell(f"{where}: {len(lags)} changes, told after {cuts[49]:.0f} ms (p50), {cuts[98]:.0f} ms (p99)")
     assert [copy.failure for copy in copies] == [None] * len(copies)
     assert [copy.rows for copy in copies] == [rows] * len(copies)
+    tell(f"{sum(one.repeated for one in ledgers)} statements were sent again")
     settled = resident[len(resident) // 5 :]
     first, most, last = (one >> 20 for one in (settled[0], max(settled), settled[-1]))
     tell(f"resident: {first} MiB after a fifth of the time, {most} MiB at most, {last} MiB at the end")
