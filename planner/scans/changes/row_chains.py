@@ -48,7 +48,7 @@ class RowChains:
         self.schema = schema
         self._key = list(key)
         self._part = part
-        self._count = 0
+        self._count = 1
         self._numbers: list[np.ndarray] = []
         self._parts: list[pa.Table] = []
         self._dead: list[np.ndarray] = []
@@ -65,8 +65,9 @@ class RowChains:
             dead: which of them say that their key is gone; None for none.
             begins: whether they are what was there before, and count only as the first of their key.
         """
-        numbers = np.arange(self._count, self._count + rows.num_rows)
-        self._count += rows.num_rows
+        # What was there before makes no change, and how much of it is read may differ.
+        numbers = np.full(rows.num_rows, -1) if begins else self._count + np.arange(rows.num_rows)
+        self._count += 0 if begins else rows.num_rows
         if self._part is not None and rows.num_rows:
             wanted = self._part.find([rows.column(name).combine_chunks() for name in self._key])
             rows, numbers = rows.filter(pa.array(wanted)), numbers[wanted]

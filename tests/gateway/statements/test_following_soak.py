@@ -17,7 +17,6 @@ from typing import Any
 
 import psutil
 import pytest
-from adbc_driver_manager import dbapi
 from pyarrow import flight
 
 from memwal.regions.wal import wal_entry_path
@@ -32,7 +31,10 @@ pytestmark = pytest.mark.slow
 WRITERS = 4
 KEYS_EACH = 40
 LONG_SECONDS = 600.0
-OPTIONS = ("--http-port", "off", "--set", "writes.max_memtable_rows=300")
+OPTIONS = (
+    *("--http-port", "off", "--set", "writes.max_memtable_rows=300"),
+    *("--set", "writes.claim_timeout=5m"),  # A machine that has much else to do is no failure.
+)
 UPKEEP = """
 [pipeline.merge]
 min_generations = 2
@@ -61,8 +63,8 @@ class Ledger:
     steps: dict[int, list[Step]] = field(default_factory=lambda: defaultdict(list))
     times: dict[int, list[float]] = field(default_factory=lambda: defaultdict(list))
     rows: dict[int, Row] = field(default_factory=dict)
-    repeated: int = 0
-    """Statements that were sent again, since the gateway was too busy."""
+    longest: float = 0.0
+    """Seconds that the slowest statement took."""
 
     def change(self, after: dict[int, Row | None], now: float) -> None:
         for key, row in after.items():
@@ -94,22 +96,12 @@ def write(uri: str, lane: int, ledger: Ledger, is_over: Callable[[int], bool]) -
             else:
                 text = f"DELETE FROM t WHERE id IN ({', '.join(map(str, chosen))})"
                 after = dict.fromkeys(there)
-            write_once(connection, text, ledger)
-            ledger.change(after, time.perf_counter())
-            pause.wait(rng.uniform(0, 0.15))
-
-
-def write_once(connection: Any, text: str, ledger: Ledger) -> None:
-    """Write; again where a region was busy for so long that the gateway gave up, and wrote nothing."""
-    while True:
-        try:
+            began = time.perf_counter()
             fetch(connection, text)
-        except dbapi.OperationalError as error:
-            if "nothing was written, retry" not in str(error):
-                raise
-            ledger.repeated += 1
-        else:
-            return
+            now = time.perf_counter()
+            ledger.change(after, now)
+            ledger.longest = max(ledger.longest, now - began)
+            pause.wait(rng.uniform(0, 0.15))
 
 
 @dataclass
@@ -228,7 +220,7 @@ def follow_beside_writers(root: Path, is_over: Callable[[int], bool]) -> None:
         tell(f"{where}: {len(lags)} changes, told after {cuts[49]:.0f} ms (p50), {cuts[98]:.0f} ms (p99)")
     assert [copy.failure for copy in copies] == [None] * len(copies)
     assert [copy.rows for copy in copies] == [rows] * len(copies)
-    tell(f"{sum(one.repeated for one in ledgers)} statements were sent again")
+    tell(f"the slowest write took {max(one.longest for one in ledgers):.1f} s")
     settled = resident[len(resident) // 5 :]
     first, most, last = (one >> 20 for one in (settled[0], max(settled), settled[-1]))
     tell(f"resident: {first} MiB after a fifth of the time, {most} MiB at most, {last} MiB at the end")
