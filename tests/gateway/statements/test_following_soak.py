@@ -163,9 +163,10 @@ def keep(root: Path) -> Iterator[None]:
     assert "ERROR" not in errors
 
 
-def read_resident_bytes(gateway: GatewayProcess) -> int:
+def read_own_bytes(gateway: GatewayProcess) -> int:
+    """Resident bytes of a gateway and its workers, without what they share."""
     process = psutil.Process(gateway.pid)
-    return sum(each.memory_info().rss for each in (process, *process.children(recursive=True)))
+    return sum(each.memory_full_info().uss for each in (process, *process.children(recursive=True)))
 
 
 def follow_beside_writers(root: Path, is_over: Callable[[int], bool]) -> None:
@@ -192,7 +193,7 @@ def follow_beside_writers(root: Path, is_over: Callable[[int], bool]) -> None:
                 pool.submit(write, gateway.uri, lane, ledger, is_over) for lane, ledger in enumerate(ledgers)
             ]
             while not all(one.done() for one in writing):
-                resident.append(read_resident_bytes(gateway))
+                resident.append(read_own_bytes(gateway))
                 threading.Event().wait(1)
             with open_connection(gateway.uri) as connection:
                 fetch(connection, f"INSERT INTO t VALUES ({DONE}, 0, 'done')")
@@ -221,10 +222,9 @@ def follow_beside_writers(root: Path, is_over: Callable[[int], bool]) -> None:
     assert [copy.failure for copy in copies] == [None] * len(copies)
     assert [copy.rows for copy in copies] == [rows] * len(copies)
     tell(f"the slowest write took {max(one.longest for one in ledgers):.1f} s")
-    settled = resident[len(resident) // 5 :]
-    first, most, last = (one >> 20 for one in (settled[0], max(settled), settled[-1]))
-    tell(f"resident: {first} MiB after a fifth of the time, {most} MiB at most, {last} MiB at the end")
-    assert max(settled[-3:]) - settled[0] < MOST_GROWTH
+    tenths = [resident[len(resident) * tenth // 10 - 1] >> 20 for tenth in range(1, 11)]
+    tell(f"memory after each tenth of the time, in MiB: {', '.join(map(str, tenths))}")
+    assert min(resident[-3:]) - resident[len(resident) // 5] < MOST_GROWTH
 
 
 def tell(figures: str) -> None:
