@@ -8,7 +8,6 @@ gets the same rows: so a sink that takes each batch once has each change once.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -17,8 +16,8 @@ from pyspark.sql.types import StructType
 
 from memwal.errors import InvalidInputError
 from pipeline.source.client import raise_first
-from pipeline.source.options import Options, build_select, quote_text
-from pipeline.source.reading import GatewayReader, Whole, read_position
+from pipeline.source.options import Options, quote_text
+from pipeline.source.reading import GatewayReader, read_position
 
 _POSITION = "position"
 
@@ -55,12 +54,12 @@ class ChangesStreamReader(DataSourceStreamReader):
             return {_POSITION: read_position(self._options)}
 
     def partitions(self, start: Mapping[str, str], end: Mapping[str, str]) -> list[InputPartition]:
-        """Return one partition, with the changes between two states."""
+        """Return the partitions of the changes between two states; each key is in one of them."""
         if start == end:
             return []
         since, until = (quote_text(offset[_POSITION]) for offset in (start, end))
-        between = replace(self._options, since=since, until=until)
-        return [Whole(build_select(between, self._reader.columns, ()))]
+        with raise_first():
+            return self._reader.divide_changes(since, until)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the changes, in Arrow batches."""

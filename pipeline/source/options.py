@@ -21,6 +21,7 @@ CHANGES_MODES: tuple[ChangesMode, ...] = ("net", "all")
 DEFAULT_URL = "grpc://127.0.0.1:31337"
 MAX_ENDPOINTS = 4096
 DEFAULT_CACHE_BYTES = 256 << 20
+DEFAULT_PART_ROWS = 200_000
 _STORAGE = "storage."
 _NAME_OF_STATE = re.compile(r"[^\s'()]+")
 """Tags and tokens; expressions that give a time have blanks, quotes or brackets."""
@@ -32,6 +33,7 @@ _READING = (
     "since",
     "until",
     "endpoints",
+    "part_rows",
     "consistency",
     "max_staleness_ms",
     "dialect",
@@ -122,7 +124,9 @@ class Options:
         changes: whether changes of the table are read in place of its rows: net ones, or every single one.
         since: the state from which changes are told, as SQL; None where there are none.
         until: the state up to which they are, as SQL; None for now.
-        endpoints: into how many partitions a scan is divided, at most.
+        part: which part of the changes is read, by their keys, and of how many; None for all of them.
+        endpoints: into how many partitions a scan, or changes, are divided, at most.
+        part_rows: of changes, how many rows each partition compares at least.
         settings: of the gateway's session, by name.
         mode: who reads the files.
         root: of the tables, for the direct mode.
@@ -141,7 +145,9 @@ class Options:
     changes: ChangesMode | None = None
     since: str | None = None
     until: str | None = None
+    part: tuple[int, int] | None = None
     endpoints: int = 1
+    part_rows: int = DEFAULT_PART_ROWS
     settings: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     mode: Mode = "gateway"
     root: str | None = None
@@ -166,6 +172,8 @@ class Options:
                 "options changes and since belong together: changes = 'net' or 'all', and since = '12', a "
                 "tag, a token, or TIMESTAMP '2026-05-01 12:00'"
             )
+        if self.changes is None and self.part_rows != DEFAULT_PART_ROWS:
+            raise InvalidInputError("option part_rows is about changes: give the options changes and since")
         if self.changes is None and self.until is not None:
             raise InvalidInputError("option until is about changes: give the options changes and since, too")
         if self.changes is not None and self.table is None:
@@ -226,6 +234,7 @@ class Options:
             since=_state(values.get("since")),
             until=_state(values.get("until")),
             endpoints=_number("endpoints", values.get("endpoints", str(cores)), most=MAX_ENDPOINTS),
+            part_rows=_number("part_rows", values.get("part_rows", str(DEFAULT_PART_ROWS))),
             settings=settings,
             mode=mode,
             root=values.get("root"),
@@ -375,6 +384,8 @@ def build_select(options: Options, columns: Sequence[str], conditions: Sequence[
         source = f"(\n{_plain(options.query)}\n) AS q"
     elif options.changes is not None:
         until = "" if options.until is None else f", until => {options.until}"
+        if options.part is not None:
+            until += f", part => {options.part[0]}, parts => {options.part[1]}"
         named = f"{quote_text(options.table or '')}, since => {options.since}{until}"
         source = f"lance_changes({named}, mode => '{options.changes}')"
     else:

@@ -39,9 +39,15 @@ class Parts(InputPartition):
 
 @dataclass(frozen=True)
 class Whole(InputPartition):
-    """A statement that can't be divided: whoever reads it runs it, a repeated task anew."""
+    """A statement that can't be divided: whoever reads it runs it, a repeated task anew.
+
+    Attributes:
+        statement: the statement.
+        number: of the partition, from 0.
+    """
 
     statement: str
+    number: int = 0
 
 
 @dataclass(frozen=True)
@@ -91,9 +97,10 @@ class GatewayReader(DataSourceReader):
 
     def _plan_partitions(self) -> list[InputPartition]:
         options = self.options
-        if options.changes is not None and options.until is None:
+        if options.changes is not None:
             # A repeated task asks again, for the same changes.
-            options = replace(options, until=quote_text(read_position(options)))
+            since, until = (quote_text(read_position(options, at)) for at in (options.since, options.until))
+            return self.divide_changes(since, until)
         wanted = options.endpoints
         statement = build_select(options, self.columns, self.conditions)
 
@@ -111,6 +118,21 @@ class GatewayReader(DataSourceReader):
         if options.mode == "direct":
             return [DirectParts(tuple(one.ticket for one in share), version) for share in shares]
         return [Parts(number, tuple(share)) for number, share in enumerate(shares)]
+
+    def divide_changes(self, since: str, until: str) -> list[InputPartition]:
+        """Divide the changes between two states by their keys, where there are many of them.
+
+        Args:
+            since: token of the older state, as SQL.
+            until: token of the newer one, as SQL.
+        """
+        options = replace(self.options, since=since, until=until)
+        count = _count_parts(options)
+        parts = [(number, count) for number in range(1, count + 1)] if count > 1 else [None]
+        return [
+            Whole(build_select(replace(options, part=part), self.columns, self.conditions), at)
+            for at, part in enumerate(parts)
+        ]
 
     def _check_lookup(self, statement: str) -> None:
         """Let only those rows of a table through the gateway that are found by their keys.
@@ -140,7 +162,9 @@ class GatewayReader(DataSourceReader):
                 yield from _read_endpoint(self.options, endpoint, partition.number)
         elif isinstance(partition, Whole):
             statement = partition.statement
-            yield from _read_from_any(self.options, 0, lambda gateway: gateway.query(statement))
+            yield from _read_from_any(
+                self.options, partition.number, lambda gateway: gateway.query(statement)
+            )
 
 
 class PushingReader(GatewayReader):
@@ -178,11 +202,27 @@ def read_position(options: Options, at: str | None = None) -> str:
         at: the state, as SQL; None for now.
     """
     state = "" if at is None else f", at => {at}"
-    statement = f"SELECT _position FROM lance_position({quote_text(options.table or '')}{state})"  # noqa: S608 - quoted
+    return str(_ask_position(options, "_position", state))
 
-    def ask(gateway: Gateway) -> str:
+
+def _count_parts(options: Options) -> int:
+    """Return into how many parts changes are divided; each part reads all rows that may have changed."""
+    if options.endpoints == 1:
+        return 1
+    states = f", at => {options.until}, since => {options.since}"
+    rows = _ask_position(options, "_rows", states)
+    # Who sees a part of the rows is not told how many there are.
+    return 1 if not isinstance(rows, int) else max(1, min(options.endpoints, rows // options.part_rows))
+
+
+def _ask_position(options: Options, column: str, states: str) -> object:
+    named = f"{quote_text(options.table or '')}{states}"
+    statement = f"SELECT {column} FROM lance_position({named})"  # noqa: S608 - quoted
+
+    def ask(gateway: Gateway) -> object:
         (batch,) = (one for one in gateway.query(statement) if one.num_rows)
-        return str(batch.column(0)[0].as_py())
+        value: object = batch.column(0)[0].as_py()
+        return value
 
     return call_first_available(options, ask)
 

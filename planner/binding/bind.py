@@ -24,13 +24,11 @@ from planner.binding.bound_statement import (
     StatementKind,
     VectorsStatement,
 )
-from planner.binding.changes.calls import (
-    CHANGES,
+from planner.binding.changes.calls import CHANGES, read_changes_call, write_changes
+from planner.binding.changes.positions import (
     STATE_FUNCTIONS,
     PositionCall,
-    read_changes_call,
     read_position_call,
-    write_changes,
     write_position,
 )
 from planner.binding.distance_operators import SPLIT_OPERATORS, find_vector_names

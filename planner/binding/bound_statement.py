@@ -17,6 +17,7 @@ from memwal.transforms.determinism import has_unstable_call
 from planner.binding.key_query import KeyQuery
 from planner.bridge.distance_functions import is_vector_type
 from planner.bridge.parameter_types import plain_value, sql_literal, sql_type, to_bindable
+from planner.scans.changes.key_parts import KeyPart
 from planner.sql.as_of import AsOf
 from planner.sql.limits import check_bound_size
 from planner.sql.search_call import QueryVectors, SearchCall
@@ -71,10 +72,12 @@ class ComparedState:
         role: its rows, without stored rows that the other state shows; the rows before or behind every single
             change between the two; or its token.
         other: the other state; None for the newest one.
+        part: the keys whose changes are told; None for all of them.
     """
 
     role: StateRole
     other: AsOf | None
+    part: KeyPart | None = None
 
 
 @dataclass(frozen=True, slots=True)

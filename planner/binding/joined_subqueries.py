@@ -14,7 +14,7 @@ from typing import Final
 
 from memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
 from memwal.storage.table_names import MAIN_SCHEMA
-from planner.binding.changes.calls import STATE_FUNCTIONS
+from planner.binding.changes.positions import STATE_FUNCTIONS
 from planner.binding.names import NameResolver
 from planner.sql.rewrites.misread_clauses import has_unnested_columns
 from planner.sql.search_call import SearchFunction

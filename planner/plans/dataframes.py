@@ -336,7 +336,8 @@ class Frames:
             leaf, is_after = _CHANGES_LEAVES[compared.role], compared.role is StateRole.AFTER
             # Of the same state as those before changes: see below.
             partitions = self.partitions + (is_after and bound.kind is not StatementKind.QUERY)
-            return leaf(run, catalog.table(*named), other, partitions, reference.private_name)
+            table = catalog.table(*named)
+            return leaf(run, table, other, partitions, reference.private_name, compared.part)
         # EXPLAIN prints the number of fragments of a leaf instead of its name: it distinguishes tables.
         marker = 0
         if bound.kind is not StatementKind.QUERY:

@@ -12,6 +12,7 @@ from memwal.errors import UnsupportedError
 from memwal.storage.files import Storage, base_manifest_paths
 from pipeline.jobs.lake import Lake, TableState
 from pipeline.merging import merge
+from pipeline.snapshotting import SnapshotPolicy, snapshot
 from planner.tables.state.catalog import Catalog
 from tests.support.gateways import EAGER, EngineGateway
 
@@ -80,6 +81,21 @@ def test_dropping_is_refused_with_the_reason(gateway: EngineGateway):
     with pytest.raises(UnsupportedError, match="leaves its versions in the DynamoDB table"):
         gateway.write("DROP TABLE t")
     assert rows(gateway) == {1: "a"}
+
+
+def test_replacing_and_snapshots_are_refused_with_the_way_out(
+    commits_location: Location, gateway: EngineGateway
+):
+    gateway.write("INSERT INTO t VALUES (1, 'a')")
+    with pytest.raises(UnsupportedError, match="Delete the items whose base_uri is"):
+        gateway.write("CREATE OR REPLACE TABLE t (id BIGINT PRIMARY KEY, v VARCHAR)")
+    assert rows(gateway) == {1: "a"}
+    gateway.flush("t")
+    with pytest.raises(UnsupportedError, match="Keep the table under s3://"):
+        snapshot(Lake.open(*commits_location).table("t"), SnapshotPolicy(0))
+    assert rows(gateway) == {1: "a"}
+    gateway.write("INSERT INTO t VALUES (2, 'b')")
+    assert rows(gateway) == {1: "a", 2: "b"}
 
 
 def _leave_staged(storage: Storage, version: int, path: str) -> None:

@@ -1,4 +1,4 @@
-"""Calls of `lance_changes` become queries over two states of a table, those of `lance_position` over one.
+"""Calls of `lance_changes` become queries over two states of a table.
 
     lance_changes('t', since => 3)
 ->  SELECT .., 'insert' or .. AS _change FROM (
@@ -29,17 +29,16 @@ from memwal.storage.table_names import TableName
 from planner.binding.bound_statement import ComparedState, StateRole
 from planner.binding.names import StatementNames
 from planner.scans.changes import ADDED, CHANGE, CHANGED, CHANGED_AT, NUMBER, ORDERED, POSITION, SEQUENCE
+from planner.scans.changes.key_parts import KeyPart
 from planner.sql.as_of import AsOf, read_state
 from planner.sql.references import FunctionSite
 from planner.sql.tokens import STRING, SqlText, fold, quote
 from planner.tables.sources.base_table import BaseTable
 
 CHANGES: Final = "lance_changes"
-POSITION_OF: Final = "lance_position"
-STATE_FUNCTIONS: Final = frozenset({CHANGES, POSITION_OF})
-"""Functions whose calls are about states of tables."""
-_OPTIONS: Final = ("since", "until", "mode", "follow")
-_ASSIGNMENTS: Final = frozenset({"=>", ":=", "="})
+_OPTIONS: Final = ("since", "until", "mode", "follow", "part", "parts")
+ASSIGNMENTS: Final = frozenset({"=>", ":=", "="})
+"""What stands between the name of an argument and its value."""
 _EXAMPLE: Final = f"{CHANGES}('orders', since => 12)"
 FOLLOW_ALONE: Final = (
     "follow => true: a statement that follows a table has no end, so it may select columns and rows of one "  # noqa: S608
@@ -59,6 +58,7 @@ class ChangesCall:
         follows: whether the changes go on without an end; see `planner.binding.changes.followed`.
         tells_all: whether every single change is told, and not what came of them.
         since_text: how the older state is written.
+        part: the keys whose changes are told; None for all of them.
     """
 
     table: str
@@ -67,19 +67,7 @@ class ChangesCall:
     follows: bool = False
     tells_all: bool = False
     since_text: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class PositionCall:
-    """The arguments of a call of `lance_position`.
-
-    Attributes:
-        table: name as written.
-        at: the state; None for now.
-    """
-
-    table: str
-    at: AsOf | None
+    part: KeyPart | None = None
 
 
 class ComparedTable(Protocol):
@@ -117,9 +105,10 @@ def read_changes_call(text: SqlText, site: FunctionSite) -> ChangesCall:
         InvalidInputError: one is missing, unknown, given twice or no constant.
         UnsupportedError: `mode` is one that is not offered.
     """
-    table = _read_table(text, site, CHANGES, _EXAMPLE)
+    table = read_table(text, site, CHANGES, _EXAMPLE)
     states: dict[str, AsOf] = {}
     given: set[str] = set()
+    numbers: dict[str, int] = {}
     follows, tells_all, since_text = False, False, ""
     at = site.opening + 2
     while at < site.closing:
@@ -133,6 +122,8 @@ def read_changes_call(text: SqlText, site: FunctionSite) -> ChangesCall:
             tells_all, at = _read_mode(text, at + 3)
         elif name == "follow":
             follows, at = _read_follow(text, at + 3)
+        elif name in {"part", "parts"}:
+            numbers[name], at = _read_number(text, at + 3)
         else:
             first = at + 3
             states[name], at = read_state(text, first)
@@ -142,29 +133,22 @@ def read_changes_call(text: SqlText, site: FunctionSite) -> ChangesCall:
         raise text.error(site.opening, f"{CHANGES} needs since: {_EXAMPLE}; the call stands")
     if follows and "until" in states:
         raise text.error(site.opening, f"{CHANGES}: what follows a table has no until; the call stands")
-    return ChangesCall(table, states["since"], states.get("until"), follows, tells_all, since_text)
+    if numbers and (len(numbers) < 2 or "until" not in states):
+        # Without an end, each part would have another one.
+        raise text.error(
+            site.opening,
+            f"{CHANGES}: part and parts belong together, with until beside them; the call stands",
+        )
+    part = KeyPart(numbers["part"], numbers["parts"]) if numbers else None
+    return ChangesCall(table, states["since"], states.get("until"), follows, tells_all, since_text, part)
 
 
-def read_position_call(text: SqlText, site: FunctionSite) -> PositionCall:
-    """Read the arguments of a call of `lance_position`.
+def read_table(text: SqlText, site: FunctionSite, function: str, example: str) -> str:
+    """Return the table that a call names.
 
     Raises:
-        InvalidInputError: one is missing, unknown or no constant.
+        InvalidInputError: its first argument is no string.
     """
-    example = f"{POSITION_OF}('orders', at => 12)"
-    table, at = _read_table(text, site, POSITION_OF, example), site.opening + 2
-    if at == site.closing:
-        return PositionCall(table, None)
-    is_named = text.words[at] == "," and at + 1 in text.names and fold(text.names[at + 1]) == "at"
-    if not is_named or text.words[at + 2] not in _ASSIGNMENTS:
-        raise text.error(at, f"{POSITION_OF} takes a table and the state of it, as in {example}; this")
-    state, end = read_state(text, at + 3)
-    if end != site.closing:
-        raise text.error(end, f"{POSITION_OF} takes a table and the state of it, as in {example}; this")
-    return PositionCall(table, state)
-
-
-def _read_table(text: SqlText, site: FunctionSite, function: str, example: str) -> str:
     at = site.opening + 1
     if text.words[at] != STRING:
         raise text.error(at, f"{function}: the table is named by a string, as in {example}; it")
@@ -172,7 +156,7 @@ def _read_table(text: SqlText, site: FunctionSite, function: str, example: str) 
 
 
 def _read_option(text: SqlText, at: int) -> str:
-    if at not in text.names or text.words[at + 1] not in _ASSIGNMENTS:
+    if at not in text.names or text.words[at + 1] not in ASSIGNMENTS:
         raise text.error(at, f"{CHANGES}: arguments behind the table have names, as in {_EXAMPLE}; this one")
     name = fold(text.names[at])
     if name not in _OPTIONS:
@@ -195,6 +179,12 @@ def _read_follow(text: SqlText, at: int) -> tuple[bool, int]:
     return text.words[at] == "TRUE", at + 1
 
 
+def _read_number(text: SqlText, at: int) -> tuple[int, int]:
+    if text.words[at] != "0" or not text.tokens[at].text.isdecimal():
+        raise text.error(at, f"{CHANGES}: part and parts are whole numbers from 1; something else stands")
+    return int(text.tokens[at].text), at + 1
+
+
 def write_changes(table: TableName, call: ChangesCall, names: StatementNames) -> str:
     """Return the query that a call stands for, and add the states that it reads to the references.
 
@@ -212,36 +202,17 @@ def write_changes(table: TableName, call: ChangesCall, names: StatementNames) ->
     older, newer = _find_states(table, call, names.resolver)
     since, until = call.since, call.until
     references = [
-        (since, ComparedState(StateRole.ROWS, until)),
-        (until, ComparedState(StateRole.ROWS, since)),
+        (since, ComparedState(StateRole.ROWS, until, call.part)),
+        (until, ComparedState(StateRole.ROWS, since, call.part)),
         (until, ComparedState(StateRole.POSITION, since)),
     ]
     if call.tells_all:
         references[:2] = [
-            (until, ComparedState(StateRole.BEFORE, since)),
-            (until, ComparedState(StateRole.AFTER, since)),
+            (until, ComparedState(StateRole.BEFORE, since, call.part)),
+            (until, ComparedState(StateRole.AFTER, since, call.part)),
         ]
     private = [names.add_reference(table, as_of=as_of, compared=one) for as_of, one in references]
     return _render(table, older, newer, private, tells_all=call.tells_all)
-
-
-def write_position(table: TableName, call: PositionCall, names: StatementNames) -> str:
-    """Return the query that a call of `lance_position` stands for, and add what it reads to the references.
-
-    Args:
-        table: name in the catalog.
-        call: names the state.
-        names: of the statement.
-
-    Raises:
-        LanceGatewayError: the table has no such state.
-    """
-    if not isinstance(names.resolver, StateResolver):
-        raise UnsupportedError(f"{POSITION_OF}: table {table!r} is read as it is here, and has no states")
-    names.resolver.table(table, call.at)
-    compared = ComparedState(StateRole.POSITION, call.at)
-    private = names.add_reference(table, as_of=call.at, compared=compared)
-    return f"(SELECT p.{quote(POSITION)} FROM {quote(private)} AS p)"  # noqa: S608 - names are quoted
 
 
 def _find_states(

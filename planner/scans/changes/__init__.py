@@ -4,6 +4,8 @@ from typing import Final
 
 CHANGE: Final = "_change"
 POSITION: Final = "_position"
+ROWS: Final = "_rows"
+"""Column of `lance_position`: how many rows `lance_changes` would compare."""
 CHANGED_AT: Final = "_changed_at"
 SEQUENCE: Final = "_sequence"
 ADDED: Final = (CHANGE, POSITION, CHANGED_AT)

@@ -16,6 +16,7 @@ from planner.access.secured_table import SecuredTable
 from planner.access.table_policy import TablePolicy
 from planner.scans.changes.changes_leaf import ChangesLeaf
 from planner.scans.changes.every_change import States, chain_rows
+from planner.scans.changes.key_parts import KeyPart
 from planner.scans.changes.row_chains import LINKS, ChainedRows
 from planner.scans.query_run import QueryRun, TableScan
 from planner.scans.settings import Shortcut
@@ -30,9 +31,15 @@ class BeforeLeaf(ChangesLeaf):
     _is_after: ClassVar[bool] = False
 
     def __init__(
-        self, run: QueryRun, table: SecuredTable, other: SecuredTable, partitions: int, reference: str
+        self,
+        run: QueryRun,
+        table: SecuredTable,
+        other: SecuredTable,
+        partitions: int,
+        reference: str,
+        part: KeyPart | None,
     ) -> None:
-        super().__init__(run, table, other, partitions, reference)
+        super().__init__(run, table, other, partitions, reference, part)
         self._schema = pa.schema([*self._schema, *LINKS])
 
     def _scan(self, conjuncts: pc.Expression | None) -> TableScan:
@@ -43,6 +50,7 @@ class BeforeLeaf(ChangesLeaf):
             self._columns,
             conjuncts,
             self._partitions,
+            self._part,
             is_after=self._is_after,
         )
         return self._add(scan)
@@ -66,6 +74,7 @@ class _ChainedScan(TableScan):
         columns: to produce.
         expression: conjuncts, to be applied exactly.
         partitions: that will be asked for.
+        part: the keys whose rows are wanted; None for all of them.
         is_after: whether the rows behind changes are wanted, or those before.
     """
 
@@ -77,6 +86,7 @@ class _ChainedScan(TableScan):
         columns: tuple[str, ...],
         expression: pc.Expression | None,
         partitions: int,
+        part: KeyPart | None,
         *,
         is_after: bool,
     ) -> None:
@@ -86,6 +96,7 @@ class _ChainedScan(TableScan):
         )
         self.schema = pa.schema([*base.schema, *LINKS])
         self._older = run.table(older)
+        self._part = part
         self._is_after = is_after
 
     @property
@@ -102,7 +113,7 @@ class _ChainedScan(TableScan):
             raise UnavailableError(f"table {base.name!r} was altered just now: run the query again")
 
     def _plan_rows(self, snapshot: TableSnapshot, columns: tuple[str, ...]) -> ExecNode:
-        chained = self.run.compute_once((self.table, self._older), lambda: self._chain(snapshot))
+        chained = self.run.compute_once((self.table, self._older, self._part), lambda: self._chain(snapshot))
         rows = chained.after if self._is_after else chained.before
         label = f"{self.table.name} {'behind' if self._is_after else 'before'} each change"
         scan = MemTableScanExec(MemTableSource(label, rows), columns, self.conditions.below)
@@ -126,6 +137,7 @@ class _ChainedScan(TableScan):
             self.column_cache,
             TaskContext(metrics=control.metrics, check=control.check),
             shares_rows=Shortcut.SHARED_ROWS in self.run.settings.shortcuts,
+            part=self._part,
         )
         return chain_rows(states)
 

@@ -11,7 +11,7 @@ and compaction move rows that did not change, which are then compared by their k
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -88,8 +88,48 @@ def plan_changed_rows(
         visibility: where masks come from.
         cache: where columns are kept.
     """
-    base = snapshot.base
     regions = [region for region in snapshot.regions.values() if region.region_id in scanned_regions]
+    masks, shown = _show_sources(snapshot, other, regions, visibility, cache)
+    tails = [region for region in regions if region.tail is not None]
+    units = [unit for _, rows in shown for unit in rows.units]
+    units += [Unit(one.region_id, one.tail.rows.num_rows) for one in tails if one.tail is not None]
+    placed = balance_units(units, partitions)
+    scans = [
+        *_scan_sources(shown, placed, columns, row_filter, cache),
+        *_scan_tails(tails, placed, columns, row_filter),
+    ]
+    found = [rows.mask for _, rows in shown] + [masks.tails[one.region_id] for one in tails]
+    return DeduplicateExec(UnionExec(tuple(scans)), tuple(found))
+
+
+def count_changed_rows(
+    snapshot: TableSnapshot, other: TableSnapshot, visibility: Visibility, cache: ColumnCache
+) -> int:
+    """Count the rows that are read of a state for want of what the other state shows.
+
+    Args:
+        snapshot: the state that is read.
+        other: the state with which it is compared.
+        visibility: where masks come from.
+        cache: where columns are kept.
+    """
+    regions = list(snapshot.regions.values())
+    _, shown = _show_sources(snapshot, other, regions, visibility, cache)
+    stored = sum(unit.rows for _, rows in shown for unit in rows.units)
+    selected = sum(len(one.places) for _, rows in shown for one in rows.selected)
+    unflushed = sum(int(region.tail.rows.num_rows) for region in regions if region.tail is not None)
+    return stored + selected + unflushed
+
+
+def _show_sources(
+    snapshot: TableSnapshot,
+    other: TableSnapshot,
+    regions: Sequence[RegionSnapshot],
+    visibility: Visibility,
+    cache: ColumnCache,
+) -> tuple[SnapshotMasks, list[tuple[LanceSource, _Shown]]]:
+    """Return the masks of a state, and what of its base table and generations the other one does not show."""
+    base = snapshot.base
     masks, other_masks = _compute_masks(snapshot, visibility), _compute_masks(other, visibility)
     shown = [
         (
@@ -106,16 +146,7 @@ def plan_changed_rows(
         shown.append(
             (source, _select(generation.path, source, masks.generations[generation.path], counterpart, cache))
         )
-    tails = [region for region in regions if region.tail is not None]
-    units = [unit for _, rows in shown for unit in rows.units]
-    units += [Unit(one.region_id, one.tail.rows.num_rows) for one in tails if one.tail is not None]
-    placed = balance_units(units, partitions)
-    scans = [
-        *_scan_sources(shown, placed, columns, row_filter, cache),
-        *_scan_tails(tails, placed, columns, row_filter),
-    ]
-    found = [rows.mask for _, rows in shown] + [masks.tails[one.region_id] for one in tails]
-    return DeduplicateExec(UnionExec(tuple(scans)), tuple(found))
+    return masks, shown
 
 
 def _compute_masks(snapshot: TableSnapshot, visibility: Visibility) -> SnapshotMasks:

@@ -32,6 +32,7 @@ from memwal.regions.wal import WalEntry
 from memwal.stored_fields import TOMBSTONE, read_entry_fields
 from planner.scans.changes.base_commits import BaseCommit, list_commits
 from planner.scans.changes.changed_rows import plan_changed_rows
+from planner.scans.changes.key_parts import KeyPart
 from planner.scans.changes.region_log import LogGoneError, ReadLogEntry, RegionLogFiles
 from planner.scans.changes.row_chains import ChainedRows, RowChains, check_bytes
 from planner.scans.scan_plan import plan_scan
@@ -55,6 +56,7 @@ class States:
         cache: where decoded columns are kept.
         context: of the execution.
         shares_rows: whether stored rows that two states show are not read.
+        part: the keys whose changes are told; None for all of them.
     """
 
     older: TableSnapshot
@@ -64,6 +66,7 @@ class States:
     cache: ColumnCache
     context: TaskContext
     shares_rows: bool
+    part: KeyPart | None = None
 
 
 def chain_rows(states: States) -> ChainedRows:
@@ -130,7 +133,7 @@ class _Chains:
         self._states = states
         self._older, self._newest = states.older, states.newer.base
         self._logs = logs
-        self._rows = RowChains(self._newest.schema)
+        self._rows = RowChains(self._newest.schema, self._newest.primary_key, states.part)
         self._stored: tuple[pa.Schema, Any] | None = None
         self._starts: dict[str, int] = {}
         """Region id -> position of the last entry of the older state."""
@@ -163,7 +166,7 @@ class _Chains:
             self._add_entries(self._find_ends(commit, ends))
             self._add_commit(commit)
         self._add_entries(ends)
-        return self._rows.chain(self._newest.primary_key)
+        return self._rows.chain()
 
     def _add_rows_before(self, ends: Mapping[str, int]) -> None:
         """Add the rows of the older state that log entries replace."""

@@ -37,10 +37,13 @@ _FORMAT = "1"
 
 
 def write_token(snapshot: TableSnapshot) -> str:
-    """Return the token of a snapshot, which must have all regions of its table."""
+    """Return the token of a snapshot, which must have all regions of its table.
+
+    A state has one token, in whichever order its regions were read.
+    """
     fresh = {
         region_id: region
-        for region_id, region in snapshot.regions.items()
+        for region_id, region in sorted(snapshot.regions.items())
         if region.generations or region.tail is not None
     }
     described = SnapshotDescription.of(TableSnapshot(snapshot.base, fresh), frozenset())

@@ -99,8 +99,8 @@ def read_step(reader: Any) -> tuple[pa.Table, str]:
     return pa.Table.from_batches(batches), token
 
 
-def create_table(connection: Any) -> None:
-    fetch(connection, "CREATE TABLE t (id BIGINT PRIMARY KEY, v BIGINT, s VARCHAR)")
+def create_table(connection: Any, options: str = "") -> None:
+    fetch(connection, f"CREATE TABLE t (id BIGINT PRIMARY KEY, v BIGINT, s VARCHAR) {options}")
 
 
 def write_randomly(connection: Any, rng: random.Random, oracle: dict[int, tuple[Any, ...]]) -> None:

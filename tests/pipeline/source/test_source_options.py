@@ -43,6 +43,7 @@ def test_names_do_not_tell_case_and_lists_have_spaces() -> None:
         ({"table": "t", "changes": "net"}, "changes and since belong together"),
         ({"table": "t", "since": "1"}, "changes and since belong together"),
         ({"table": "t", "until": "1"}, "until is about changes"),
+        ({"table": "t", "part_rows": "7"}, "part_rows is about changes"),
         ({"table": "t", "changes": "some", "since": "1"}, "changes = 'some' is unknown"),
         ({"query": "SELECT 1", "changes": "net", "since": "1"}, "changes is about a table"),
         (

@@ -121,6 +121,26 @@ def test_changes_end_where_they_were_planned(items: LsmTable, server: GatewaySer
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("mode", ["net", "all"])
+def test_many_changes_are_divided_by_their_keys(items: LsmTable, server: GatewayServer, mode: str) -> None:
+    options = {"table": "items", "changes": mode, "since": "2", "part_rows": "20"}
+    planned = plan_read(get_url(server), endpoints="3", **options)
+    assert [one.number for one in planned.partitions] == [0, 1, 2]  # type: ignore[attr-defined]
+    write_on(items)
+    parts = [planned.part(number) for number in range(3)]
+    assert [pairs(planned.part(number)) for number in range(3)] == [pairs(part) for part in parts]
+    keys = [{row["id"] for row in part} for part in parts]
+    assert all(keys)
+    assert sum(map(len, keys)) == len(set.union(*keys))
+    until = planned.partitions[0].statement.partition("until => ")[2].split(",")[0]  # type: ignore[attr-defined]
+    whole = plan_read(get_url(server), until=until.strip("'"), endpoints="1", **options)
+    assert len(whole.partitions) == 1
+    assert pairs([row for part in parts for row in part]) == pairs(whole.rows())
+    few = plan_read(get_url(server), endpoints="3", **{**options, "part_rows": "1000"})
+    assert len(few.partitions) == 1
+
+
+@pytest.mark.slow
 def test_streams_have_changes_and_no_end(server: GatewayServer) -> None:
     for options, message in (
         ({"table": "items"}, "a stream reads changes of a table: give the options changes"),

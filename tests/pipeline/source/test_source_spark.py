@@ -3,6 +3,7 @@
 import datetime as dt
 from collections.abc import Callable, Iterator
 from decimal import Decimal
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import adbc_driver_flightsql.dbapi as flightsql
 import lance
 import pytest
 from pyspark.errors import StreamingQueryException
+from pyspark.sql.functions import spark_partition_id
 
 from gateway.cli.client import GatewayClient
 from gateway.server import GatewayServer
@@ -199,3 +201,55 @@ def test_a_stream_of_changes_is_told_once_through_failures_and_restarts(
     found = [row for _, rows in sorted(told.items()) for row in rows]
     assert sorted(found[:2]) == [(1, 1, "insert"), (2, 2, "insert")]
     assert found[2:] == [(1, 1, "update_before"), (1, 10, "update_after"), (2, 2, "delete")]
+
+
+def test_a_stream_of_many_changes_has_partitions_of_keys(
+    spark: "SparkSession", server: GatewayServer, load: Load, tmp_path: Path
+) -> None:
+    told: dict[int, list[tuple[Any, ...]]] = {}
+    fails = [True]
+
+    def take(batch: "DataFrame", number: int) -> None:
+        found = [tuple(row) for row in batch.withColumn("at", spark_partition_id()).collect()]
+        rows = sorted(found, key=itemgetter(-2))
+        assert told.setdefault(number, rows) == rows, "a repeated batch has the same changes"
+        if fails:
+            raise RuntimeError(fails.pop())
+
+    def run() -> None:
+        stream = spark.readStream.format("lance_gateway").option("url", get_url(server))
+        stream = stream.option("changes", "all").option("since", "1").option("endpoints", "3")
+        stream = stream.option("part_rows", "50").load("wide").select("id", "n", "_change", "_sequence")
+        query = stream.writeStream.foreachBatch(take).trigger(availableNow=True)
+        query.option("checkpointLocation", str(tmp_path / "state")).start().awaitTermination()
+
+    state: dict[int, int] = {}
+    with GatewayClient(get_url(server)) as client:
+        client.execute("CREATE TABLE wide (id BIGINT PRIMARY KEY, n INT) WITH (region_by = 'bucket(id, 2)')")
+        client.execute("INSERT INTO wide SELECT value, 0 FROM generate_series(1, 200)")
+        client.execute("UPDATE wide SET n = 1 WHERE id <= 100")
+        with pytest.raises(StreamingQueryException):
+            run()
+        client.execute("OPTIMIZE wide")
+        client.execute("DELETE FROM wide WHERE id > 150")
+        client.execute("UPDATE wide SET n = n + 1")
+        run()  # The batch that failed.
+        run()
+        client.execute("UPDATE wide SET n = 9 WHERE id = 1")
+        run()
+    for _, rows in sorted(told.items()):
+        places: dict[int, set[int]] = {}
+        for key, value, kind, _, at in rows:
+            places.setdefault(key, set()).add(at)
+            if kind in {"update_before", "delete"}:
+                assert state.pop(key) == value
+            else:
+                assert key not in state
+                state[key] = value
+        assert all(len(one) == 1 for one in places.values()), "the order of a key is that of its partition"
+    partitions = [len({row[-1] for row in rows}) for _, rows in sorted(told.items())]
+    assert partitions == [3, 3, 1]
+    assert state == {row.id: row.n for row in load(table="wide").collect()}
+    net = load(table="wide", changes="net", since="1", endpoints="2", part_rows="50")
+    assert net.rdd.getNumPartitions() == 2
+    assert {row.id: row.n for row in net.collect()} == state

@@ -156,6 +156,8 @@ class TestPositions:
         ((now,),) = read(engine, "SELECT * FROM lance_position('t')")
         ((told,),) = set(read(engine, "SELECT _position FROM lance_changes('t', since => 2)"))
         assert now == told
+        one = "SELECT _position FROM lance_changes('t', since => 2) WHERE id = {}"
+        assert {row for key in UPDATED for row in read(engine, one.format(key))} == {(now,)}
         for state in ("2", "'loaded'", f"'{now}'"):
             ((token,),) = read(engine, f"SELECT p._position FROM lance_position('t', at => {state}) AS p")
             between = f"SELECT * FROM lance_changes('t', since => {state}, until => '{token}')"
@@ -163,7 +165,7 @@ class TestPositions:
         beside = "SELECT count(*), max(_position) FROM t CROSS JOIN lance_position('t')"
         assert read(engine, beside) == [(ROWS, now)]
 
-    @pytest.mark.parametrize("arguments", ["", "t", "'t', 2", "'t', since => 2", "'t', at => 2, at => 2"])
+    @pytest.mark.parametrize("arguments", ["", "t", "'t', 2", "'t', until => 2", "'t', at => 2, at => 2"])
     def test_what_is_refused(self, engine: QueryEngine, arguments: str) -> None:
         with pytest.raises(InvalidInputError, match=r"as in lance_position\('orders', at => 12\)"):
             read(engine, f"SELECT * FROM lance_position({arguments})")

@@ -5,6 +5,8 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -111,8 +113,12 @@ class History:
         catalog.close()
         self.noted.append(Noted(f"'{token}'", dict(self.state), len(self.seen)))
 
-    def changes(self, since: str, until: str = "", where: str = "") -> list[dict[str, Any]]:
+    def changes(
+        self, since: str, until: str = "", where: str = "", parts: tuple[int, int] | None = None
+    ) -> list[dict[str, Any]]:
         end = until and f", until => {until}"
+        if parts is not None:
+            end += f", part => {parts[0]}, parts => {parts[1]}"
         sql = f"SELECT * FROM lance_changes('t', since => {since}{end}, mode => 'all') {where}"
         found = self.engine.execute(f"{sql} ORDER BY _sequence").read_all().to_pylist()
         numbers = [one["_sequence"] for one in found]
@@ -177,6 +183,7 @@ def test_every_change_between_any_two_noted_states(history: History, seed: int) 
             history.table.dataset().optimize.compact_files()
             history.note()
     now = Noted("", history.state, len(history.seen))
+    now_token = read(history.engine, "SELECT * FROM lance_position('t')")[0][0].join("''")
     for at, since in enumerate(history.noted):
         until = now if at % 2 else rng.choice(history.noted[at:])
         found = history.changes(since.name, until.name)
@@ -186,6 +193,10 @@ def test_every_change_between_any_two_noted_states(history: History, seed: int) 
         for key, before, value in history.seen[since.told : until.told]:
             expected[key].append((before, value))
         assert steps == dict(expected), (since, until)
+        if at % 4 == 0:
+            divided = [history.changes(since.name, now_token, parts=(part, 3)) for part in (1, 2, 3)]
+            whole = history.changes(since.name, now_token)
+            assert sorted(chain.from_iterable(divided), key=itemgetter("_sequence")) == whole
         if at % 4 == 1:
             key = rng.randrange(KEYS)
             one = history.changes(since.name, where=f"WHERE id = {key}")

@@ -1,5 +1,7 @@
 """ALTER TABLE .. SET (maintained_indexes = ..): which indexes generations carry."""
 
+import math
+import random
 import threading
 from typing import Any
 
@@ -91,3 +93,43 @@ def test_a_table_without_a_mem_wal_has_none(sql: Sql) -> None:
     sql("CREATE TABLE t (id INT) WITH (memwal = false)")
     with pytest.raises(PreconditionError, match="'t' has no MemWAL"):
         sql("ALTER TABLE t SET (maintained_indexes = '')")
+
+
+def test_a_codebook_is_replaced_step_by_step(sql: Sql) -> None:
+    """Build a second index, let writers maintain it, drop the first: answers are right after each step."""
+    sql("CREATE TABLE p (id INT PRIMARY KEY, v FLOAT[4]) WITH (maintained_indexes = '', key_index = false)")
+    rng = random.Random(1)
+    points: dict[int, list[float]] = {}
+
+    def write(keys: range) -> None:
+        new = {key: [rng.random() for _ in range(4)] for key in keys}
+        sql(f"INSERT INTO p VALUES {', '.join(f'({key}, {vector})' for key, vector in new.items())}")
+        points.update(new)
+        flush(sql, "p")
+
+    def check() -> None:
+        asked = [0.5, 0.25, 0.75, 0.5]
+        found = sql(f"SELECT id FROM lance_vector_search('p', 'v', {asked}, k => 5, refine_factor => 50)")
+        nearest = sorted(points, key=lambda key: math.dist(points[key], asked))[:5]
+        assert {key for (key,) in found} == set(nearest)
+
+    write(range(300))
+    merge_all(sql, "p")
+    options = "USING IVF_PQ (v) WITH (num_partitions = 1, num_sub_vectors = 2, num_bits = 4)"
+    sql(f"CREATE INDEX near ON p {options}")
+    sql("ALTER TABLE p SET (maintained_indexes = 'near')")
+    write(range(300, 320))
+    check()
+    sql(f"CREATE INDEX nearer ON p {options}")
+    check()
+    sql("ALTER TABLE p SET (maintained_indexes = 'nearer')")
+    write(range(320, 340))
+    check()
+    sql("DROP INDEX near ON p")
+    check()
+    write(range(340, 360))
+    merge_all(sql, "p")
+    check()
+    names = {one.name for one in sql.dataset("p").describe_indices()}
+    assert "nearer" in names
+    assert "near" not in names

@@ -30,15 +30,15 @@ Sql = Any
 READ = "SELECT id, s FROM t ORDER BY id"
 
 
-def flush(sql: Sql) -> None:
-    sql.engine.catalog.table(TableName("t")).writer().flush()
+def flush(sql: Sql, name: str = "t") -> None:
+    sql.engine.catalog.table(TableName(name)).writer().flush()
 
 
-def merge_all(sql: Sql) -> int:
+def merge_all(sql: Sql, name: str = "t") -> int:
     """Merge what was flushed; return the version of the base table."""
-    flush(sql)
-    merge(LakeTable.at(str(sql.root / "t.lance")))
-    version: int = sql.dataset("t").version
+    flush(sql, name)
+    merge(LakeTable.at(str(sql.root / f"{name}.lance")))
+    version: int = sql.dataset(name).version
     return version
 
 
