@@ -199,7 +199,7 @@ def _start(
             f"cannot listen on {host}:{port}: {find_listening_problem(host, port) or error}; "
             "choose another --port (0 takes any free one) or --host"
         ) from error
-    observability.offer_console(config, security, server.port)
+    observability.offer_console(loaded, security, server.port)
     observability.watch(server)
     return server
 
