@@ -175,10 +175,9 @@ def _start(
     engine = observability.create_engine(
         config.server.partitions or count_cores(), plan.query_memory_bytes, create_query, create_unbound
     )
-    engine.add_system_tables(SystemSettings(loaded))
+    engine.add_system_tables(SystemSettings(loaded), SystemWorkers(pool))
     if pool is not None:
         engine.read_long_write = partial(read_write_in_worker, pool)
-        engine.add_system_tables(SystemWorkers(pool))
         observability.metrics.registry.register(WorkerCounts(pool))
     host, port = config.server.host, config.server.port
     try:

@@ -184,6 +184,8 @@ _STATEMENTS = {
     "ORDER BY duration_ms DESC LIMIT 20",
     "latest": "SELECT * FROM system.queries WHERE finished_at IS NOT NULL ORDER BY finished_at DESC LIMIT 50",
     "sessions": "SELECT * FROM system.sessions ORDER BY last_used_at DESC LIMIT 200",
+    "writers": "SELECT * FROM system.writers ORDER BY table_schema, table_name, region_id LIMIT 1000",
+    "workers": "SELECT * FROM system.workers ORDER BY pid",
 }
 
 

@@ -62,5 +62,6 @@ follow("charts", charts.refresh, 10_000);
 
 query.start();
 search.start();
+tables.start();
 charts.start();
 openSession().then(enter, (error) => { find("failure").textContent = error.message; });

@@ -11,8 +11,10 @@ import lance
 import pyarrow as pa
 import pytest
 from argon2 import PasswordHasher
+from selenium import webdriver
 
 from gateway.auth.users import User, write_user
+from tests.gateway.observability.console.browsing import open_browser
 from tests.support.ports import find_free_port
 from tests.support.servers import GatewayProcess
 from tests.support.tables import LsmTable, bucketed, key_field
@@ -118,3 +120,15 @@ def serve(folder: Path, *options: str) -> Iterator[Site]:
         ExitStack() as browsers,
     ):
         yield Site(f"http://127.0.0.1:{port}", process, browsers)
+
+
+@pytest.fixture(scope="module")
+def downloads(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("downloads")
+
+
+@pytest.fixture(scope="module")
+def driver(downloads: Path) -> Iterator[webdriver.Chrome]:
+    driver = open_browser(downloads)
+    yield driver
+    driver.quit()

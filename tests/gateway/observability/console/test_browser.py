@@ -1,118 +1,19 @@
-"""The pages, in Debian's Chromium.
-
-Set CONSOLE_SCREENSHOTS to a directory to keep pictures of what is shown.
-"""
-
-import os
-import shutil
-from collections.abc import Callable, Iterator
-from pathlib import Path
+"""The pages Query, Search, Now and Last hour, in Debian's Chromium."""
 
 import pytest
 from selenium import webdriver
-from selenium.common import exceptions
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.remote.webelement import WebElement
-from selenium.webdriver.support.ui import Select, WebDriverWait
 
+from tests.gateway.observability.console.browsing import IN_BROWSER, Page, open_page
 from tests.gateway.observability.console.conftest import PASSWORD, Site
 
-_CHROMIUM, _DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        _CHROMIUM is None or _DRIVER is None,
-        reason="the pages are not tested: install the packages chromium and chromium-driver",
-    ),
-]
-_OPTIONS = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--window-size=1280,800",
-)
-_SECONDS = 20
-
-
-class Page:
-    """What a user does and sees."""
-
-    def __init__(self, driver: webdriver.Chrome) -> None:
-        self.driver = driver
-
-    def find(self, selector: str) -> WebElement:
-        return self.driver.find_element(By.CSS_SELECTOR, selector)
-
-    def text(self, selector: str) -> str:
-        return self.find(selector).text
-
-    def wait(self, condition: Callable[[], object]) -> None:
-        waiting = WebDriverWait(
-            self.driver, _SECONDS, 0.05, ignored_exceptions=[exceptions.StaleElementReferenceException]
-        )
-        try:
-            waiting.until(lambda _: condition())
-        except exceptions.TimeoutException:
-            shown = f"{self.text('body')}\n{self.driver.get_log('browser')}"
-            raise AssertionError(f"it did not come; the page shows {shown}") from None
-
-    def click(self, selector: str) -> None:
-        """Click what may be drawn anew at any time."""
-        self.wait(lambda: self.find(selector).click() is None)
-
-    def write(self, sql: str) -> WebElement:
-        """Write a statement in the editor."""
-        content = self.find(".cm-content")
-        content.send_keys(Keys.CONTROL, "a")
-        content.send_keys(Keys.DELETE)
-        content.send_keys(sql)
-        return content
-
-    def run(self, sql: str) -> None:
-        """Write a statement in the editor, and run it as a keyboard does."""
-        self.write(sql).send_keys(Keys.ESCAPE)
-        self.find(".cm-content").send_keys(Keys.CONTROL, Keys.ENTER)
-
-    def choose(self, selector: str, value: str) -> None:
-        """Choose an option, as a user does."""
-        Select(self.find(selector)).select_by_value(value)
-
-    def keep(self, name: str) -> None:
-        folder = os.environ.get("CONSOLE_SCREENSHOTS")
-        if folder:
-            self.driver.save_screenshot(str(Path(folder) / f"{name}.png"))
-
-    def list_complaints(self) -> list[str]:
-        """What the browser's console says, but for answers that say that something failed."""
-        messages = [entry["message"] for entry in self.driver.get_log("browser")]
-        return [message for message in messages if "Failed to load resource" not in message]
-
-
-@pytest.fixture(scope="module")
-def driver() -> Iterator[webdriver.Chrome]:
-    options = webdriver.ChromeOptions()
-    options.binary_location = str(_CHROMIUM)
-    for option in _OPTIONS:
-        options.add_argument(option)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options, webdriver.ChromeService(str(_DRIVER)))
-    yield driver
-    driver.quit()
+pytestmark = IN_BROWSER
 
 
 @pytest.fixture
 def page(driver: webdriver.Chrome, site: Site) -> Page:
-    driver.get("about:blank")
-    driver.get(f"{site.url}/console/")
-    page = Page(driver)
-    page.wait(lambda: page.find("#query").is_displayed())
-    return page
+    return open_page(driver, site.url)
 
 
 def test_rows_are_shown_with_types_nulls_and_short_vectors(page: Page) -> None:
@@ -183,16 +84,6 @@ def test_links_carry_the_text_in_the_fragment(page: Page, site: Site) -> None:
     page.wait(lambda: "shared" in page.text(".cm-content"))
     page.find("#run").click()
     page.wait(lambda: "<img src=x>" in page.text("#result"))
-
-
-def test_tables_tell_how_fresh_they_are(page: Page) -> None:
-    page.find("[data-page=tables]").click()
-    page.wait(lambda: "orders" in page.text("#tables-list"))
-    page.wait(lambda: page.text("td.stale") == "2")
-    page.click("#tables-list button")
-    page.wait(lambda: "Regions" in page.text("#table-detail"))
-    page.keep("tables")
-    assert page.list_complaints() == []
 
 
 def test_now_shows_statements_and_kills_them(page: Page) -> None:
@@ -284,18 +175,6 @@ def test_the_last_hour_is_drawn(page: Page) -> None:
     page.wait(lambda: len(page.driver.find_elements(By.CSS_SELECTOR, "#charts figure canvas")) == 6)
     page.wait(lambda: "workers:" in page.text("#charts-list"))
     page.keep("charts")
-    assert page.list_complaints() == []
-
-
-def test_a_table_is_optimised_after_a_second_click(page: Page) -> None:
-    page.find("[data-page=tables]").click()
-    page.wait(lambda: "orders" in page.text("#tables-list"))
-    page.click("#tables-list button")
-    button = "#table-detail .bar button"
-    page.click(button)
-    page.wait(lambda: "Click again" in page.text("#table-detail"))
-    page.click(button)
-    page.wait(lambda: "fragments after" in page.text("#table-detail"))
     assert page.list_complaints() == []
 
 
