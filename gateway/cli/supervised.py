@@ -10,7 +10,7 @@ import threading
 
 from gateway.cli import main
 
-_NICENESS = 10
+_NICENESS = 5
 # What was begun may be ended in order, which removes the record of a job.
 _GRACE_SECONDS = 5.0
 

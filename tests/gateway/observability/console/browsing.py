@@ -37,7 +37,9 @@ _OPTIONS = (
     "--disable-sync",
     "--window-size=1280,800",
 )
-_SECONDS = 20
+_SECONDS = 60
+# What is drawn anew, or soon.
+_NOT_YET = (exceptions.StaleElementReferenceException, exceptions.NoSuchElementException)
 
 
 class Page:
@@ -53,9 +55,7 @@ class Page:
         return self.find(selector).text
 
     def wait(self, condition: Callable[[], object]) -> None:
-        waiting = WebDriverWait(
-            self.driver, _SECONDS, 0.05, ignored_exceptions=[exceptions.StaleElementReferenceException]
-        )
+        waiting = WebDriverWait(self.driver, _SECONDS, 0.05, ignored_exceptions=_NOT_YET)
         try:
             waiting.until(lambda _: condition())
         except exceptions.TimeoutException:
@@ -65,6 +65,14 @@ class Page:
     def click(self, selector: str) -> None:
         """Click what may be drawn anew at any time."""
         self.wait(lambda: self.find(selector).click() is None)
+
+    def button(self, label: str) -> WebElement:
+        """The button with a label."""
+        return self.driver.find_element(By.XPATH, f"//button[normalize-space() = '{label}']")
+
+    def read(self, selector: str) -> str:
+        """The text of what is there, though it may be folded away."""
+        return str(self.find(selector).get_attribute("textContent"))
 
     def write(self, sql: str) -> WebElement:
         """Write a statement in the editor."""

@@ -1,10 +1,12 @@
 """Two gateways with a console: one for anybody on this machine, one with users and a policy."""
 
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 import lance
@@ -21,6 +23,8 @@ from tests.support.tables import LsmTable, bucketed, key_field
 from tests.support.writer_process import WriterProcess
 
 PASSWORD = "correct horse"
+_PATIENCE_SECONDS = 120
+T = TypeVar("T")
 _POLICY = """
 [roles.reader]
 grants = [{ tables = ["orders"], rows = "id < 3" }]
@@ -32,6 +36,15 @@ grants = [{ tables = ["*"], write = true }]
 rita = ["reader"]
 olga = ["owner"]
 """
+
+
+def wait_until(ask: Callable[[], T]) -> T:
+    """Ask again and again until something is answered that is true, and return it."""
+    ends, pause = time.monotonic() + _PATIENCE_SECONDS, threading.Event()
+    while not (answer := ask()):
+        assert time.monotonic() < ends, "it does not come"
+        pause.wait(0.05)
+    return answer
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,10 @@
 """The pages Query, Search, Now and Last hour, in Debian's Chromium."""
 
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
 import pytest
 from selenium import webdriver
 from selenium.webdriver.common.by import By
@@ -220,3 +225,53 @@ def test_users_log_in_and_out(driver: webdriver.Chrome, guarded: Site) -> None:
     page.wait(lambda: page.text("#status").startswith("1 rows in"))
     page.find("#logout").click()
     page.wait(lambda: page.find("#login").is_displayed())
+
+
+def test_the_selection_is_run_and_history_brings_statements_back(page: Page) -> None:
+    page.write("SELECT 1 AS first_one;").send_keys(Keys.ESCAPE, Keys.ENTER, "SELECT 2 AS second_one")
+    page.find(".cm-content").send_keys(Keys.ESCAPE, Keys.SHIFT + Keys.HOME)
+    page.find(".cm-content").send_keys(Keys.CONTROL, Keys.ENTER)
+    page.wait(lambda: "second_one" in page.text("#result"))
+    assert "first_one" not in page.text("#result")
+    page.write("SELECT 3")
+    page.choose("#history", "SELECT 2 AS second_one")
+    page.wait(lambda: page.text(".cm-content") == "SELECT 2 AS second_one")
+
+
+def test_rows_are_exported_and_copied(page: Page, downloads: Path) -> None:
+    page.run("SELECT id, note FROM orders WHERE id < 3 ORDER BY id")
+    page.wait(lambda: page.text("#status").startswith("3 rows in"))
+    for media_type, name, read in (
+        ("text/csv", "result.csv", pyarrow.csv.read_csv),
+        ("application/vnd.apache.parquet", "result.parquet", pq.read_table),
+        ("application/vnd.apache.arrow.stream", "result.arrows", read_stream),
+    ):
+        page.choose("#export", media_type)
+        page.wait((downloads / name).exists)
+        assert read(downloads / name)["id"].to_pylist() == [0, 1, 2]
+    page.driver.execute_cdp_cmd("Browser.grantPermissions", {"permissions": ["clipboardReadWrite"]})
+    page.find("#copy").click()
+    copied = page.driver.execute_async_script("navigator.clipboard.readText().then(arguments[0])")
+    assert copied.splitlines() == ["id\tnote", "0\tin the log", "1\t", "2\tin a generation"]
+
+
+def read_stream(path: Path) -> pa.Table:
+    return pa.ipc.open_stream(path.read_bytes()).read_all()
+
+
+def test_colours_follow_the_system(page: Page) -> None:
+    shades = []
+    for scheme in ("light", "dark"):
+        media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+        page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+        shades.append(page.find("body").value_of_css_property("background-color"))
+    page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+    assert len(set(shades)) == 2
+
+
+def test_jobs_writers_and_workers_are_listed(page: Page) -> None:
+    page.find("[data-page=now]").click()
+    page.wait(lambda: "idle" in page.text("#now-workers") or "MiB" in page.text("#now-workers"))
+    assert page.find("#now-jobs").is_displayed()
+    assert page.find("#now-writers").is_displayed()
+    assert page.list_complaints() == []
