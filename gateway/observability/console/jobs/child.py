@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import IO, Any, Final
 
-_MAX_REPORT_BYTES: Final = 4 << 20
+_MAX_REPORT_BYTES: Final = 1 << 20
 _MAX_LINES: Final = 50
 _MAX_LINE_BYTES: Final = 2_000
 _READ_BYTES: Final = 1 << 16

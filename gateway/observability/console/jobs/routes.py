@@ -72,8 +72,11 @@ class JobRoutes:
     async def _list(self, request: Request) -> Response:
         session = await run_in_threadpool(self._sessions.find, request)
         running = await run_in_threadpool(session.connection.fetch, _RUNNING)
+        # Reports may be long, so the one is told that is asked for.
+        wanted = request.query_params.get("job_id")
+        jobs = self._supervisor.list_all() if wanted is None else (self._find(session, wanted),)
         access = self._find_access(session.identity)
-        started = [job for job in self._supervisor.list_all() if _may_see(access, job)]
+        started = [job for job in jobs if _may_see(access, job)]
         # Records of this machine's processes have the numbers of these.
         host = socket.gethostname()
         records = {row["pid"]: row for row in running if row["host"] == host}
@@ -81,7 +84,13 @@ class JobRoutes:
             {
                 "max_running": self._supervisor.settings.max_running,
                 "running": running,
-                "started": [_describe(job, records.get(job.child.pid)) for job in started],
+                "started": [
+                    {
+                        **_describe(job, records.get(job.child.pid)),
+                        **({} if wanted is None else {"report": job.report}),
+                    }
+                    for job in started
+                ],
             }
         )
 
@@ -144,7 +153,6 @@ def _describe(job: StartedJob, record: dict[str, Any] | None = None) -> dict[str
         "finished_at": None if job.finished_at is None else _format_time(job.finished_at),
         "progress": None if record is None or not job.is_running else {one: record[one] for one in progress},
         "lines": list(job.child.lines),
-        "report": job.report,
         "confirms": None if job.confirms is None else job.confirms.job_id,
         "may_be_confirmed": job.may_be_confirmed,
     }

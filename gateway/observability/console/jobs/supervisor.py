@@ -28,7 +28,7 @@ from memwal.errors import (
 )
 from memwal.storage.table_names import TableName
 
-_MAX_KEPT: Final = 50
+_MAX_KEPT: Final = 20
 _STOP_SECONDS: Final = 5.0
 
 logger = logging.getLogger(__name__)

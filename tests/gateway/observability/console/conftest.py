@@ -106,7 +106,7 @@ def write_people(folder: Path) -> list[str]:
     """Write files of users and a policy, and return the options of a gateway that name them."""
     quick = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
     for name in ("rita", "olga"):
-        write_user(folder / "users.toml", User(name, quick.hash(PASSWORD)))
+        write_user(folder / "users.toml", User(name, quick.hash(PASSWORD)), replace=True)
     (folder / "policy.toml").write_text(_POLICY)
     files = [f"auth.{name}_file={folder / name}.toml" for name in ("users", "policy")]
     return [part for one in files for part in ("--set", one)]

@@ -41,7 +41,7 @@ def test_a_line_without_an_end_takes_no_more_than_others():
     ("code", "expected"),
     [
         ("print('{\"rows\": 7}')", {"rows": 7}),
-        ("print('{\"long\": \"' + 'x' * (3 << 20) + '\"}')", {"long": "x" * (3 << 20)}),
+        ("print('{\"long\": \"' + 'x' * (3 << 18) + '\"}')", {"long": "x" * (3 << 18)}),
         ("print('[7]')", None),
         ("print('no JSON')", None),
         ("pass", None),

@@ -36,8 +36,7 @@ export function makeJobs(table, says) {
 
   async function watch(id) {
     for (;;) {
-      const job = (await fetchJson("/api/jobs")).started.find((one) => one.job_id === id);
-      if (!job) return;
+      const [job] = (await fetchJson(`/api/jobs?job_id=${encodeURIComponent(id)}`)).started;
       for (const button of buttons) button.disabled = job.state === "running";
       shown.replaceChildren(...drawJob(job, () => start({ kind: "clean", confirms: id }), () => shown.replaceChildren()));
       if (job.state !== "running") { if (job.state === "done") shown.dispatchEvent(new Event("job-done", { bubbles: true })); return; }
