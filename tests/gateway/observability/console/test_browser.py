@@ -275,3 +275,16 @@ def test_jobs_writers_and_workers_are_listed(page: Page) -> None:
     assert page.find("#now-jobs").is_displayed()
     assert page.find("#now-writers").is_displayed()
     assert page.list_complaints() == []
+
+
+def test_all_pages_together_weigh_less_than_a_megabyte(page: Page, site: Site) -> None:
+    for name in ("search", "tables", "now", "charts"):
+        page.find(f"[data-page={name}]").click()
+        page.wait(lambda: page.find(f"#{name}").is_displayed())  # noqa: B023
+    parts = page.driver.execute_script(
+        "return [...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')]"
+        ".filter(part => part.name.includes('/console/')).map(part => [part.name, part.decodedBodySize])"
+    )
+    assert all(name.startswith(site.url) for name, _ in parts)
+    assert "codemirror.js" in " ".join(name for name, _ in parts)
+    assert sum(size for _, size in parts) <= 1_000_000
