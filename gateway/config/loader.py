@@ -55,10 +55,12 @@ class Loaded:
     Args:
         config: the values in effect.
         sources: dotted key -> flag, variable or file; keys that are not set are absent.
+        file: TOML file; None where there was none.
     """
 
     config: GatewayConfig
     sources: Mapping[str, str]
+    file: Path | None = None
 
 
 class ConfigError(InvalidInputError):
@@ -101,7 +103,7 @@ def load(flags: Sequence[Flag] = (), file: Path | None = None) -> Loaded:
         problems += dict.fromkeys(_format_problem(one, sources) for one in error.errors(include_url=False))
     if problems:
         raise ConfigError(problems)
-    return Loaded(config, sources)
+    return Loaded(config, sources, file)
 
 
 def is_secret(key: str) -> bool:

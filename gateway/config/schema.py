@@ -411,6 +411,22 @@ class ObservabilitySection(Section):
         return value.upper() if isinstance(value, str) else value
 
 
+class JobsSection(Section):
+    """Jobs of the pipeline that users start from the console, each in a process of its own.
+
+    Whoever may write a table and sees all of it starts them. They run beside statements, with a lower
+    priority, and what they use is not part of the gateway's limits. `[pipeline.*]` tells them the rest.
+    """
+
+    max_running: int = Field(
+        default=1,
+        ge=0,
+        le=64,
+        description="Jobs at a time, one of each table; more are refused. 0 offers none.",
+    )
+    timeout: Seconds = Field(default=3600.0, description="Longer jobs are stopped; 0 stops none.")
+
+
 class GatewayConfig(BaseSettings):
     """The configuration of a gateway."""
 
@@ -438,6 +454,7 @@ class GatewayConfig(BaseSettings):
     cache: CacheSection = CacheSection()
     writes: WritesSection = WritesSection()
     observability: ObservabilitySection = ObservabilitySection()
+    jobs: JobsSection = JobsSection()
 
     @classmethod
     def settings_customise_sources(

@@ -128,11 +128,13 @@ class SystemWorkers:
         ]
     )
 
-    def __init__(self, pool: WorkerPool) -> None:
+    def __init__(self, pool: WorkerPool | None) -> None:
         self._pool = pool
 
     def read(self, access: Access) -> pa.Table:
         """Return all workers to an administrator, and nothing to others."""
+        if self._pool is None or not access.is_admin:
+            return self.schema.empty_table()
         rows = [
             {
                 "pid": worker.pid,
@@ -141,7 +143,7 @@ class SystemWorkers:
                 "memory_bytes": worker.read_memory_bytes(),
                 "max_memory_bytes": self._pool.options.memory_bytes,
             }
-            for worker in (self._pool.list_workers() if access.is_admin else ())
+            for worker in self._pool.list_workers()
         ]
         return pa.Table.from_pylist(rows, self.schema)
 

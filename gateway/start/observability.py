@@ -10,7 +10,8 @@ from pyarrow import flight
 
 from gateway.auth.calls import METHODS, RpcObserver, Security
 from gateway.config.effective_values import strip_password
-from gateway.config.schema import GatewayConfig, ObservabilitySection, choose_http_port
+from gateway.config.loader import Loaded
+from gateway.config.schema import ObservabilitySection, choose_http_port
 from gateway.execution.running_queries import QueryObserver
 from gateway.observability.gauges import Gauges, WriteEvents, WriteGauges, WriteMetrics
 from gateway.observability.history import History
@@ -23,6 +24,7 @@ from planner.plans.query_planner import CreateQuery, CreateUnbound
 from planner.tables.state.catalog import Catalog
 
 if TYPE_CHECKING:
+    from gateway.observability.console.jobs.supervisor import Supervisor
     from gateway.observability.tracing import Tracing
 
 logger = logging.getLogger(__name__)
@@ -61,6 +63,7 @@ class Observability:
         self._audit = WriteAudit()
         self._tracing: Tracing | None = None
         self._history: History | None = None
+        self._jobs: Supervisor | None = None
         port = choose_http_port(config, flight_port)
         self.http: HttpServer | None = None
         if port is not None:
@@ -133,14 +136,15 @@ class Observability:
         self.metrics.registry.register(WriteGauges(self.catalog))
         self.readiness.start()
 
-    def offer_console(self, config: GatewayConfig, security: Security, flight_port: int) -> None:
+    def offer_console(self, loaded: Loaded, security: Security, flight_port: int) -> None:
         """Serve the console on the HTTP port, unless that is off or would let strangers in.
 
         Args:
-            config: all of it.
+            loaded: all of the configuration.
             security: of the Flight SQL server, whose users the console has.
             flight_port: that the Flight SQL server listens on.
         """
+        config = loaded.config
         host = config.observability.http_host
         if self.http is None or not config.observability.console:
             return
@@ -153,20 +157,27 @@ class Observability:
             return
         # Loading it takes a while, and takes memory: only those who offer it wait for it.
         from gateway.observability.console.app import Console  # noqa: PLC0415
+        from gateway.observability.console.jobs.commands import JobSettings  # noqa: PLC0415
+        from gateway.observability.console.jobs.routes import JobRoutes  # noqa: PLC0415
+        from gateway.observability.console.jobs.supervisor import Supervisor  # noqa: PLC0415
         from gateway.observability.console.sessions import ConsoleSessions  # noqa: PLC0415
         from gateway.observability.console.statements import OwnGateway  # noqa: PLC0415
 
         gateway = OwnGateway.locate(config.server.host, flight_port, is_encrypted=bool(security.tls))
         self._history = History(self.metrics.registry)
         sessions = ConsoleSessions(gateway, security.authenticator, host)
-        self.http.offer(Console(sessions, self._history).list_routes())
+        self._jobs = Supervisor(JobSettings.read(loaded))
+        jobs = JobRoutes(sessions, self._jobs, security.access)
+        self.http.offer([*jobs.list_routes(), *Console(sessions, self._history).list_routes()])
         shown = f"[{host}]" if ":" in host else host
         logger.info("console at http://%s:%d/console/", shown, self.http.port)
 
     def close(self) -> None:
-        """Export the last spans, and stop serving metrics."""
+        """Export the last spans, end jobs that users started, and stop serving metrics."""
         if self._tracing is not None:
             self._tracing.close()
+        if self._jobs is not None:
+            self._jobs.close()
         if self.http is not None:
             self.http.close()
         if self._history is not None:

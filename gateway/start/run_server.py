@@ -175,10 +175,9 @@ def _start(
     engine = observability.create_engine(
         config.server.partitions or count_cores(), plan.query_memory_bytes, create_query, create_unbound
     )
-    engine.add_system_tables(SystemSettings(loaded))
+    engine.add_system_tables(SystemSettings(loaded), SystemWorkers(pool))
     if pool is not None:
         engine.read_long_write = partial(read_write_in_worker, pool)
-        engine.add_system_tables(SystemWorkers(pool))
         observability.metrics.registry.register(WorkerCounts(pool))
     host, port = config.server.host, config.server.port
     try:
@@ -199,7 +198,7 @@ def _start(
             f"cannot listen on {host}:{port}: {find_listening_problem(host, port) or error}; "
             "choose another --port (0 takes any free one) or --host"
         ) from error
-    observability.offer_console(config, security, server.port)
+    observability.offer_console(loaded, security, server.port)
     observability.watch(server)
     return server
 

@@ -28,6 +28,8 @@ from memwal.storage.table_names import TableName
 JOBS: Final = "_gateway/jobs"
 """Directory of the records, below the root."""
 EXPIRY_SECONDS: Final = 60.0
+USER_VARIABLE: Final = "LANCE_GATEWAY_JOB_USER"
+"""Environment variable that says for whom a process runs its jobs, other than the user of the process."""
 MAX_RECORDS: Final = 256
 """More jobs than that run without a record."""
 _SUFFIX: Final = ".json"
@@ -305,6 +307,6 @@ def _find_host() -> str:
 @cache
 def _find_user() -> str:
     try:
-        return getpass.getuser()
+        return os.environ.get(USER_VARIABLE) or getpass.getuser()
     except (KeyError, OSError):
         return str(os.getuid())  # as in containers, whose users have no names

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from memwal.errors import InvalidInputError
 from pipeline.cli.options import (
     Archive,
     ConfigFile,
@@ -25,7 +27,7 @@ from pipeline.cli.options import (
 from pipeline.jobs.runners import format_count
 
 if TYPE_CHECKING:
-    from pipeline.cleaning import CleanReport
+    from pipeline.cleaning import CleanReport, Garbage
     from pipeline.jobs.lake import LakeTable
     from pipeline.merging import MergeReport
 
@@ -55,6 +57,13 @@ def clean(
         str | None,
         typer.Option(help="What lance_changes needs to go on from a state so young stays. 0s."),
     ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="With --delete: remove what an earlier clean --json of one table has listed, and no more.",
+        ),
+    ] = None,
     kind: Annotated[
         list[str] | None, typer.Option(help="Kind of garbage; may be repeated. All kinds by default.")
     ] = None,
@@ -70,8 +79,11 @@ def clean(
     stays keeps the generations by which it is read.
     """
     with exit_on_failure():
-        from pipeline.cleaning import clean as run  # noqa: PLC0415 - keeps --help quick
+        from pipeline.cleaning import CleanReport, remove  # noqa: PLC0415 - keeps --help quick
+        from pipeline.cleaning import clean as run  # noqa: PLC0415
 
+        if report is not None and not (delete and tables and len(tables) == 1):
+            raise InvalidInputError("--report is of one table, and goes with --delete: name the table")
         keys = {
             "clean.grace": grace,
             "clean.older_than": older_than,
@@ -85,10 +97,38 @@ def clean(
 
             def job(table: LakeTable) -> None:
                 with tracker.track("clean", table.name) as progress:
-                    report = run(table, policies.clean, delete=delete, runner=runner, progress=progress)
-                typer.echo(json.dumps(_plain(report))) if as_json else _print(report)
+                    if report is None:
+                        done = run(table, policies.clean, delete=delete, runner=runner, progress=progress)
+                    else:
+                        listed = _read_report(report, table.name)
+                        removed = remove(table, listed, policies.clean, runner=runner, progress=progress)
+                        done = CleanReport(table.name, is_removed=True, garbage=removed, kept=())
+                typer.echo(json.dumps(_plain(done))) if as_json else _print(done)
 
             for_each(found, job, are_named=bool(tables))
+
+
+def _read_report(file: Path, table: str) -> tuple[Garbage, ...]:
+    """Return what an earlier look has found, from what `clean --json` printed.
+
+    Raises:
+        InvalidInputError: the file can't be read, is no such report, or is of another table.
+    """
+    from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415 - keeps --help quick
+
+    from pipeline.cleaning import Garbage  # noqa: PLC0415
+
+    try:
+        report = json.loads(file.read_bytes())
+        garbage = TypeAdapter(tuple[Garbage, ...]).validate_python(report["garbage"])
+        reported = report["table"]
+    except OSError as error:
+        raise InvalidInputError(f"report {str(file)!r} can't be read: {error.strerror}") from error
+    except (ValidationError, ValueError, KeyError, TypeError) as error:
+        raise InvalidInputError(f"{str(file)!r} is no report: give what clean --json has printed") from error
+    if reported != table:
+        raise InvalidInputError(f"report {str(file)!r} is of table {reported!r}, not of {table!r}")
+    return garbage
 
 
 def _plain(report: CleanReport) -> dict[str, object]:

@@ -64,6 +64,7 @@ class Tables(OfTables):
             *TABLE_FIELDS,
             ("base_version", pa.int64()),
             ("base_rows", pa.int64()),
+            ("base_bytes", pa.int64()),
             ("base_fragments", pa.int64()),
             ("primary_key", _TEXTS),
             ("region_specs", _TEXTS),
@@ -87,6 +88,11 @@ class Tables(OfTables):
             details = base.details or MemWalIndexDetails()
             row |= {
                 "base_rows": base.dataset.count_rows(),
+                "base_bytes": sum(
+                    file.file_size_bytes or 0
+                    for fragment in base.fragments
+                    for file in fragment.handle.metadata.files
+                ),
                 "base_fragments": len(base.fragments),
                 "region_specs": [_describe_spec(spec, base) for spec in details.region_specs],
                 "maintained_indexes": list(details.maintained_indexes),

@@ -2,16 +2,14 @@
 
 import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from functools import partial
-from http import HTTPStatus
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import anyio.to_thread
 import pyarrow as pa
-from pyarrow import flight
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
@@ -21,49 +19,17 @@ from starlette.types import Scope
 
 from gateway.auth.credentials import UnauthenticatedError
 from gateway.observability.console.answers import FORMATS, NDJSON, Answer
+from gateway.observability.console.handling import FAILURES, HEADERS, Body, handle_failures, read_body
 from gateway.observability.console.sessions import COOKIE, ConsoleSession, ConsoleSessions, set_cookie
 from gateway.observability.console.statements import Result
 from gateway.observability.history import History
-from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, PermissionDeniedError
+from memwal.errors import InvalidInputError
 from protos.flight_sql import format_error
 
 _STATIC = Path(__file__).with_name("static")
-# Scripts and requests of this origin only; CodeMirror makes style elements.
-_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; "
-    "img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
-)
-_HEADERS = {
-    "content-security-policy": _POLICY,
-    "x-content-type-options": "nosniff",
-    "referrer-policy": "no-referrer",
-    "cache-control": "no-store",
-}
-_MAX_BODY_BYTES = 4 << 20
-_STATUSES: tuple[tuple[type[Exception], HTTPStatus], ...] = (
-    (UnauthenticatedError, HTTPStatus.UNAUTHORIZED),
-    (PermissionDeniedError, HTTPStatus.FORBIDDEN),
-    (InvalidInputError, HTTPStatus.BAD_REQUEST),
-    (NotFoundError, HTTPStatus.NOT_FOUND),
-    (flight.FlightUnauthenticatedError, HTTPStatus.UNAUTHORIZED),
-    (flight.FlightUnauthorizedError, HTTPStatus.FORBIDDEN),
-    (flight.FlightUnavailableError, HTTPStatus.SERVICE_UNAVAILABLE),
-    (flight.FlightTimedOutError, HTTPStatus.GATEWAY_TIMEOUT),
-    (flight.FlightCancelledError, HTTPStatus.CONFLICT),
-    (pa.ArrowCancelled, HTTPStatus.CONFLICT),
-    (pa.ArrowInvalid, HTTPStatus.BAD_REQUEST),
-    (pa.ArrowKeyError, HTTPStatus.NOT_FOUND),
-    (pa.ArrowNotImplementedError, HTTPStatus.NOT_IMPLEMENTED),
-)
-_FAILURES = (LanceGatewayError, flight.FlightError, pa.ArrowException, OSError)
-T = TypeVar("T", bound=BaseModel)
 
 
-class _Body(BaseModel):
-    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
-
-
-class LoginBody(_Body):
+class LoginBody(Body):
     """The body of /api/login."""
 
     user: str | None = None
@@ -71,7 +37,7 @@ class LoginBody(_Body):
     token: str | None = None
 
 
-class _StatementBody(_Body):
+class _StatementBody(Body):
     sql: str
     parameters: list[Any] = Field(default=[], max_length=1000)
     options: dict[str, str | int | bool] = Field(default={}, max_length=20)
@@ -89,7 +55,7 @@ class PlanBody(_StatementBody):
     analyze: bool = False
 
 
-class KillBody(_Body):
+class KillBody(Body):
     """The body of /api/statements/kill."""
 
     query_id: str
@@ -111,26 +77,26 @@ class Console:
         """Return the paths, for the server of the HTTP port."""
         return [
             Route("/api/openapi.json", self._describe),
-            Route("/api/login", _answer(self._log_in), methods=["POST"]),
-            Route("/api/logout", _answer(self._log_out), methods=["POST"]),
-            Route("/api/session", _answer(self._show_session)),
-            Route("/api/query", _answer(self._query), methods=["POST"]),
-            Route("/api/plan", _answer(self._plan), methods=["POST"]),
-            Route("/api/functions", _answer(self._list_functions)),
-            Route("/api/tables", _answer(self._list_tables)),
-            Route("/api/history", _answer(self._show_history)),
-            Route("/api/statements", _answer(self._list_statements)),
-            Route("/api/statements/kill", _answer(self._kill), methods=["POST"]),
+            Route("/api/login", handle_failures(self._log_in), methods=["POST"]),
+            Route("/api/logout", handle_failures(self._log_out), methods=["POST"]),
+            Route("/api/session", handle_failures(self._show_session)),
+            Route("/api/query", handle_failures(self._query), methods=["POST"]),
+            Route("/api/plan", handle_failures(self._plan), methods=["POST"]),
+            Route("/api/functions", handle_failures(self._list_functions)),
+            Route("/api/tables", handle_failures(self._list_tables)),
+            Route("/api/history", handle_failures(self._show_history)),
+            Route("/api/statements", handle_failures(self._list_statements)),
+            Route("/api/statements/kill", handle_failures(self._kill), methods=["POST"]),
             Route("/console", lambda _: RedirectResponse("/console/")),
             Mount("/console", _Pages(directory=_STATIC, html=True)),
         ]
 
     async def _describe(self, request: Request) -> Response:  # noqa: ARG002 - every handler has one
-        return FileResponse(_STATIC / "openapi.json", headers=_HEADERS)
+        return FileResponse(_STATIC / "openapi.json", headers=HEADERS)
 
     async def _log_in(self, request: Request) -> Response:
         self._sessions.check_origin(request)
-        body = await _read(request, LoginBody)
+        body = await read_body(request, LoginBody)
         cookie, session = await run_in_threadpool(self._sessions.log_in, body.user, body.password, body.token)
         response = JSONResponse(_describe_session(session))
         set_cookie(response, cookie, is_encrypted=request.url.scheme == "https")
@@ -154,7 +120,7 @@ class Console:
         session = await run_in_threadpool(self._sessions.find, request)
         chosen = FORMATS.get(request.headers.get("accept", "*/*").partition(";")[0].strip())
         chosen = chosen or FORMATS[NDJSON]
-        body = await _read(request, QueryBody)
+        body = await read_body(request, QueryBody)
         started = time.perf_counter()
         run = session.connection.run
         result = await run_in_threadpool(run, body.sql, body.parameters, body.options)
@@ -168,7 +134,7 @@ class Console:
 
     async def _plan(self, request: Request) -> Response:
         session = await run_in_threadpool(self._sessions.find, request)
-        body = await _read(request, PlanBody)
+        body = await read_body(request, PlanBody)
         explain = "EXPLAIN ANALYZE FORMAT JSON " if body.analyze else "EXPLAIN "
         run = session.connection.run
         result = await run_in_threadpool(run, explain + body.sql, body.parameters, body.options)
@@ -194,7 +160,7 @@ class Console:
 
     async def _kill(self, request: Request) -> Response:
         session = await run_in_threadpool(self._sessions.find, request)
-        body = await _read(request, KillBody)
+        body = await read_body(request, KillBody)
         if "'" in body.query_id:
             raise InvalidInputError(f"{body.query_id!r} is no id of a statement: see /api/statements")
         rows = await run_in_threadpool(session.connection.fetch, f"KILL QUERY '{body.query_id}'")
@@ -218,6 +184,8 @@ _STATEMENTS = {
     "ORDER BY duration_ms DESC LIMIT 20",
     "latest": "SELECT * FROM system.queries WHERE finished_at IS NOT NULL ORDER BY finished_at DESC LIMIT 50",
     "sessions": "SELECT * FROM system.sessions ORDER BY last_used_at DESC LIMIT 200",
+    "writers": "SELECT * FROM system.writers ORDER BY table_schema, table_name, region_id LIMIT 1000",
+    "workers": "SELECT * FROM system.workers ORDER BY pid",
 }
 
 
@@ -226,49 +194,8 @@ class _Pages(StaticFiles):
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         response = await super().get_response(path, scope)
-        response.headers.update(_HEADERS | {"cache-control": "no-cache"})
+        response.headers.update(HEADERS | {"cache-control": "no-cache"})
         return response
-
-
-def _answer(
-    handle: Callable[[Request], Awaitable[Response]],
-) -> Callable[[Request], Awaitable[Response]]:
-    """Return a handler that answers failures with JSON and a fitting status."""
-
-    async def answer(request: Request) -> Response:
-        try:
-            response = await handle(request)
-        except _FAILURES as error:
-            response = JSONResponse({"error": format_error(error)}, _find_status(error))
-        response.headers.update(_HEADERS)
-        return response
-
-    return answer
-
-
-def _find_status(error: Exception) -> HTTPStatus:
-    found = (status for kind, status in _STATUSES if isinstance(error, kind))
-    return next(found, HTTPStatus.INTERNAL_SERVER_ERROR)
-
-
-async def _read(request: Request, model: type[T]) -> T:
-    """Return the body of a request.
-
-    Raises:
-        InvalidInputError: it is too long, no JSON, or has other fields.
-    """
-    data = bytearray()
-    async for chunk in request.stream():
-        data += chunk
-        if len(data) > _MAX_BODY_BYTES:
-            raise InvalidInputError(f"the body has more than {_MAX_BODY_BYTES:,} bytes: send less")
-    try:
-        return model.model_validate_json(bytes(data))
-    except ValidationError as error:
-        problems = "; ".join(
-            f"{'.'.join(map(str, each['loc'])) or 'the body'}: {each['msg']}" for each in error.errors()
-        )
-        raise InvalidInputError(f"the body of {request.url.path} is wrong: {problems}") from None
 
 
 async def _read_all(request: Request, result: Result) -> pa.Table:
@@ -293,7 +220,7 @@ def _read_or_error(result: Result) -> pa.Table | Exception:
     """Return all rows, or what failed: a group of tasks would wrap it."""
     try:
         return result.read_all()
-    except _FAILURES as error:
+    except FAILURES as error:
         return error
 
 
@@ -348,7 +275,7 @@ async def _stream(
         yield answer.end(
             {"done": True, "row_count": rows, "cut": is_cut, "affected": result.affected, "seconds": seconds}
         )
-    except _FAILURES as error:
+    except FAILURES as error:
         # The status is sent already. A format without room for words breaks off, which its readers notice.
         failure = answer.fail(format_error(error))
         if failure is None:

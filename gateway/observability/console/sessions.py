@@ -8,7 +8,7 @@ import ipaddress
 import secrets
 import threading
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 from cachetools import TTLCache
@@ -19,6 +19,7 @@ from gateway.auth.authenticator import Authenticator
 from gateway.auth.credentials import Basic, Bearer, UnauthenticatedError
 from gateway.auth.gateway_tokens import hash_token
 from gateway.observability.console.statements import Connection, OwnGateway
+from gateway.protocol.identity import ANONYMOUS, Identity
 from memwal.errors import InvalidInputError, PermissionDeniedError
 
 COOKIE = "lance_gateway_console"
@@ -26,7 +27,6 @@ CSRF_HEADER = "x-csrf-token"
 _MAX_SESSIONS = 1_000
 _SESSION_SECONDS = 12 * 3600.0
 _SAFE_METHODS = frozenset({"GET", "HEAD"})
-_NOBODY = "anonymous"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +34,21 @@ class ConsoleSession:
     """A user who logged in.
 
     Attributes:
-        user: name.
+        identity: of the user, when this was last asked.
         csrf: what requests of the page repeat.
         token: bearer token of the gateway; None where it asks for none.
         connection: to the gateway, as this user.
     """
 
-    user: str
+    identity: Identity
     csrf: str
     token: str | None
     connection: Connection
+
+    @property
+    def user(self) -> str:
+        """Name of the user."""
+        return self.identity.name
 
 
 class ConsoleSessions:
@@ -74,7 +79,7 @@ class ConsoleSessions:
             InvalidInputError: neither a user with a password nor a token is given.
             UnauthenticatedError: they are not valid.
         """
-        name, bearer = _NOBODY, None
+        identity, bearer = ANONYMOUS, None
         if self._authenticator is not None:
             if user is not None and password is not None:
                 bearer = self._authenticator.login(Basic(user, password))
@@ -82,8 +87,8 @@ class ConsoleSessions:
                 bearer = token
             else:
                 raise InvalidInputError("log in with user and password, or with token")
-            name = self._authenticator.check(Bearer(bearer)).name
-        session = ConsoleSession(name, secrets.token_urlsafe(32), bearer, self._gateway.connect(bearer))
+            identity = self._authenticator.check(Bearer(bearer))
+        session = ConsoleSession(identity, secrets.token_urlsafe(32), bearer, self._gateway.connect(bearer))
         cookie = secrets.token_urlsafe(32)
         with self._lock:
             self._sessions[hash_token(cookie)] = session
@@ -129,15 +134,15 @@ class ConsoleSessions:
         self.check_origin(request)
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and self._authenticator is not None:
-            name = self._authenticator.check(Bearer(token.strip())).name
-            return ConsoleSession(name, "", token.strip(), self._gateway.connect(token.strip()))
+            identity = self._authenticator.check(Bearer(token.strip()))
+            return ConsoleSession(identity, "", token.strip(), self._gateway.connect(token.strip()))
         with self._lock:
             session = self._sessions.get(hash_token(request.cookies.get(COOKIE, "")))
         if session is None:
             raise UnauthenticatedError("there is no session, or it has ended: log in with POST /api/login")
         if self._authenticator is not None and session.token is not None:
             # Asked here, so that a login that has ended does not count as a guess from this machine.
-            self._authenticator.check(Bearer(session.token))
+            session = replace(session, identity=self._authenticator.check(Bearer(session.token)))
         given = request.headers.get(CSRF_HEADER, "")
         if request.method not in _SAFE_METHODS and not secrets.compare_digest(
             given.encode(), session.csrf.encode()

@@ -115,6 +115,11 @@ class Connection:
             for endpoint in info.endpoints:
                 yield self._connection.read(endpoint.ticket, call)
 
+    def check(self, statement: str) -> None:
+        """Check that a statement could be run now, which `_prepare` finds out; its changes are not made."""
+        with self._prepare(statement, (), self._options):
+            pass
+
     def fetch(self, statement: str) -> list[dict[str, Any]]:
         """Return all rows of a small result as JSON has them."""
         result = self.run(statement)

@@ -88,6 +88,39 @@ def test_the_command_lists_by_default_and_removes_when_told(kept: CleanedTable, 
 
 
 @pytest.mark.slow
+def test_the_command_removes_what_an_earlier_report_lists_and_no_more(
+    kept: CleanedTable, root: Path, tmp_path: Path
+):
+    cli, options = CliRunner(), ["--root", str(root), "--grace", "0s", "--retain-versions", "1", "--json"]
+    report, file = json.loads(cli.invoke(app, ["clean", "t", *options]).output), tmp_path / "report.json"
+    first, *others = [one for one in report["garbage"] if one["kind"] == "versions"]
+    assert others
+    file.write_text(json.dumps(report | {"garbage": [first]}))
+    removes = ["clean", "t", *options, "--delete", "--report", str(file)]
+    done = json.loads(cli.invoke(app, removes).output)
+    assert (done["removed"], done["garbage"]) == (True, [first])
+    left = [one["version"] for one in kept.table.dataset().versions()]
+    assert first["first"] not in left
+    assert {one["first"] for one in others} < set(left)
+    assert kept.list_generations() == [1, 2, 3]
+    again = json.loads(cli.invoke(app, removes).output)
+    assert again["garbage"] == []
+    for content, arguments, said in (
+        ("{}", removes, "is no report"),
+        ("[]", removes, "is no report"),
+        ('{"table": "t", "garbage": [{"kind": "rows"}]}', removes, "is no report"),
+        (json.dumps(report | {"table": "u"}), removes, "is of table 'u', not of 't'"),
+        (json.dumps(report), ["clean", *removes[2:]], "name the table"),
+        (json.dumps(report), [one for one in removes if one != "--delete"], "goes with --delete"),
+        (json.dumps(report), [*removes[:-1], str(tmp_path / "none")], "can't be read: No such file"),
+    ):
+        file.write_text(content)
+        failed = cli.invoke(app, arguments)
+        assert (failed.exit_code, said in failed.stderr) == (1, True), failed.stderr
+    assert [one["version"] for one in kept.table.dataset().versions()] == left
+
+
+@pytest.mark.slow
 @pytest.mark.usefixtures("kept")
 def test_one_table_does_not_keep_the_others_from_their_turn(root: Path):
     lance.write_dataset(pa.table({"a": [1]}), root / "a_plain.lance")

@@ -77,6 +77,7 @@ def test_tables(engine: QueryEngine, table: LsmTable) -> None:
         "table_name": "plain",
         "base_version": 1,
         "base_rows": 2,
+        "base_bytes": sum(file.stat().st_size for file in (table.path.parent / "plain.lance/data").iterdir()),
         "base_fragments": 1,
         "primary_key": [],
         "region_specs": [],

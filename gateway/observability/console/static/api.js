@@ -31,9 +31,9 @@ export async function openSession(credentials) {
 }
 
 // Return the columns and all rows of a small result; long texts, binaries and vectors are shortened.
-export async function fetchRows(sql) {
+export async function fetchRows(sql, parameters = []) {
   const found = { columns: [], rows: [] };
-  for await (const line of streamLines(await call("/api/query", { sql }))) {
+  for await (const line of streamLines(await call("/api/query", { sql, parameters }))) {
     if (line.error !== undefined) throw new ApiError(line.error, 200);
     if (line.columns) found.columns = line.columns;
     if (line.rows) found.rows.push(...line.rows);

@@ -58,9 +58,11 @@ find("tables-refresh").onclick = () => load(tables.refresh);
 document.addEventListener("logged-out", () => { if (isOpen) enter({ user: null, needs_login: true }); });
 addEventListener("hashchange", show);
 follow("now", now.refresh, 2000);
+follow("tables", tables.refresh, 5000);
 follow("charts", charts.refresh, 10_000);
 
 query.start();
 search.start();
+tables.start();
 charts.start();
 openSession().then(enter, (error) => { find("failure").textContent = error.message; });

@@ -65,6 +65,9 @@ export class Grid {
   }
 }
 
+// Return the rows of a small result as objects.
+export const toObjects = ({ columns, rows }) => rows.map((row) => Object.fromEntries(row.map((value, at) => [columns[at].name, value])));
+
 // Return a table of a few objects.
 export function makeTable(rows, columns) {
   if (rows.length === 0) return element("p", { className: "null" }, "none");

@@ -1,10 +1,12 @@
 """Attempts of a user with half of the rights to have the other half, on a server in a process of its own.
 
 rita sees `orders` in part. `mirror` is an ordinary table that has just what she sees of it, and that she sees
-in full: whatever she tries, the two must answer alike, errors included. Hidden rows are poisoned: arithmetic
-on them overflows, their texts are no numbers, they are nearest to every query vector, rare words are theirs.
+in full: whatever she tries, the two must answer alike, errors included, over Flight SQL as through the HTTP
+API. Hidden rows are poisoned: arithmetic on them overflows, their texts are no numbers, they are nearest to
+every query vector, rare words are theirs.
 """
 
+import json
 import re
 import subprocess
 import sys
@@ -12,11 +14,13 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import adbc_driver_flightsql.dbapi as flightsql
 import adbc_driver_manager
+import httpx
 import lance
 import pyarrow as pa
 import pytest
@@ -166,18 +170,60 @@ def connect(server: GatewayProcess) -> Iterator[Connect]:
 Tried = Callable[..., str]
 
 
+def ask_by_flight(connect: Connect, text: str, user: str, dialect: str) -> list[tuple[Any, ...]] | str:
+    """Return the rows of a statement, or the words with which it is refused."""
+    try:
+        with connect(user, dialect).cursor() as cursor:
+            cursor.execute(text)
+            return cursor.fetchall()  # type: ignore[no-any-return]
+    except adbc_driver_manager.Error as error:
+        return str(error)
+
+
+def ask_by_http(browser: httpx.Client, text: str, dialect: str) -> list[tuple[Any, ...]] | str:
+    """Return the rows of a statement, or the words with which it is refused."""
+    answer = browser.post("/api/query", json={"sql": text, "options": {"dialect": dialect}})
+    if answer.status_code != 200:
+        assert answer.status_code < 500 or answer.status_code == 501, answer.text
+        return str(answer.json()["error"])
+    rows: list[tuple[Any, ...]] = []
+    for line in map(json.loads, answer.text.splitlines()):
+        if "error" in line:
+            return str(line["error"])
+        rows += map(tuple, line.get("rows", ()))
+    return rows
+
+
 @pytest.fixture(scope="module")
-def tried(connect: Connect) -> Tried:
-    """What comes of a statement: its rows, or the words with which it is refused."""
+def browse(server: GatewayProcess, http_port: int) -> Iterator[Callable[[str], httpx.Client]]:
+    """Clients of the HTTP API, one for each user."""
+    assert server.uri
+    with ExitStack() as stack:
+
+        @cache
+        def browser(user: str) -> httpx.Client:
+            url = f"http://127.0.0.1:{http_port}"
+            made = stack.enter_context(httpx.Client(base_url=url, timeout=120))
+            answer = made.post("/api/login", json={"user": user, "password": PASSWORD})
+            made.headers["x-csrf-token"] = answer.json()["csrf_token"]
+            return made
+
+        yield browser
+
+
+@pytest.fixture(scope="module", params=["flight", "http"])
+def tried(request: pytest.FixtureRequest, connect: Connect, browse: Callable[[str], httpx.Client]) -> Tried:
+    """What comes of a statement, through either door."""
 
     def tried(text: str, user: str = "rita", dialect: str = "postgres") -> str:
-        try:
-            with connect(user, dialect).cursor() as cursor:
-                cursor.execute(text)
-                rows = [tuple(map(rounded, row)) for row in cursor.fetchall()]
-        except adbc_driver_manager.Error as error:
-            answer = f"refused: {error}"
+        if request.param == "http":
+            found = ask_by_http(browse(user), text, dialect)
         else:
+            found = ask_by_flight(connect, text, user, dialect)
+        if isinstance(found, str):
+            answer = f"refused: {found}"
+        else:
+            rows = [tuple(map(rounded, row)) for row in found]
             answer = repr(rows if "ORDER BY" in text else sorted(rows, key=repr))
         assert "the gateway failed" not in answer
         return answer
@@ -190,11 +236,17 @@ def rounded(value: object) -> object:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _unharmed(tried: Tried) -> Iterator[None]:
+def _unharmed(connect: Connect) -> Iterator[None]:
     """After all attempts, every row of every table is what it was before."""
-    before = [tried(f"SELECT * FROM {name}", "olga") for name in ("orders", "secret", "mirror")]
+
+    def read() -> list[Any]:
+        texts = [f"SELECT * FROM {name}" for name in ("orders", "secret", "mirror")]
+        return [sorted(ask_by_flight(connect, text, "olga", "postgres"), key=repr) for text in texts]
+
+    before = read()
+    assert all(before)
     yield
-    assert [tried(f"SELECT * FROM {name}", "olga") for name in ("orders", "secret", "mirror")] == before
+    assert read() == before
 
 
 @pytest.mark.parametrize("text", READS)

@@ -1,118 +1,24 @@
-"""The pages, in Debian's Chromium.
+"""The pages Query, Search, Now and Last hour, in Debian's Chromium."""
 
-Set CONSOLE_SCREENSHOTS to a directory to keep pictures of what is shown.
-"""
-
-import os
-import shutil
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
 import pytest
 from selenium import webdriver
-from selenium.common import exceptions
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.remote.webelement import WebElement
-from selenium.webdriver.support.ui import Select, WebDriverWait
 
+from tests.gateway.observability.console.browsing import IN_BROWSER, Page, open_page
 from tests.gateway.observability.console.conftest import PASSWORD, Site
 
-_CHROMIUM, _DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        _CHROMIUM is None or _DRIVER is None,
-        reason="the pages are not tested: install the packages chromium and chromium-driver",
-    ),
-]
-_OPTIONS = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--window-size=1280,800",
-)
-_SECONDS = 20
-
-
-class Page:
-    """What a user does and sees."""
-
-    def __init__(self, driver: webdriver.Chrome) -> None:
-        self.driver = driver
-
-    def find(self, selector: str) -> WebElement:
-        return self.driver.find_element(By.CSS_SELECTOR, selector)
-
-    def text(self, selector: str) -> str:
-        return self.find(selector).text
-
-    def wait(self, condition: Callable[[], object]) -> None:
-        waiting = WebDriverWait(
-            self.driver, _SECONDS, 0.05, ignored_exceptions=[exceptions.StaleElementReferenceException]
-        )
-        try:
-            waiting.until(lambda _: condition())
-        except exceptions.TimeoutException:
-            shown = f"{self.text('body')}\n{self.driver.get_log('browser')}"
-            raise AssertionError(f"it did not come; the page shows {shown}") from None
-
-    def click(self, selector: str) -> None:
-        """Click what may be drawn anew at any time."""
-        self.wait(lambda: self.find(selector).click() is None)
-
-    def write(self, sql: str) -> WebElement:
-        """Write a statement in the editor."""
-        content = self.find(".cm-content")
-        content.send_keys(Keys.CONTROL, "a")
-        content.send_keys(Keys.DELETE)
-        content.send_keys(sql)
-        return content
-
-    def run(self, sql: str) -> None:
-        """Write a statement in the editor, and run it as a keyboard does."""
-        self.write(sql).send_keys(Keys.ESCAPE)
-        self.find(".cm-content").send_keys(Keys.CONTROL, Keys.ENTER)
-
-    def choose(self, selector: str, value: str) -> None:
-        """Choose an option, as a user does."""
-        Select(self.find(selector)).select_by_value(value)
-
-    def keep(self, name: str) -> None:
-        folder = os.environ.get("CONSOLE_SCREENSHOTS")
-        if folder:
-            self.driver.save_screenshot(str(Path(folder) / f"{name}.png"))
-
-    def list_complaints(self) -> list[str]:
-        """What the browser's console says, but for answers that say that something failed."""
-        messages = [entry["message"] for entry in self.driver.get_log("browser")]
-        return [message for message in messages if "Failed to load resource" not in message]
-
-
-@pytest.fixture(scope="module")
-def driver() -> Iterator[webdriver.Chrome]:
-    options = webdriver.ChromeOptions()
-    options.binary_location = str(_CHROMIUM)
-    for option in _OPTIONS:
-        options.add_argument(option)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options, webdriver.ChromeService(str(_DRIVER)))
-    yield driver
-    driver.quit()
+pytestmark = IN_BROWSER
 
 
 @pytest.fixture
 def page(driver: webdriver.Chrome, site: Site) -> Page:
-    driver.get("about:blank")
-    driver.get(f"{site.url}/console/")
-    page = Page(driver)
-    page.wait(lambda: page.find("#query").is_displayed())
-    return page
+    return open_page(driver, site.url)
 
 
 def test_rows_are_shown_with_types_nulls_and_short_vectors(page: Page) -> None:
@@ -183,16 +89,6 @@ def test_links_carry_the_text_in_the_fragment(page: Page, site: Site) -> None:
     page.wait(lambda: "shared" in page.text(".cm-content"))
     page.find("#run").click()
     page.wait(lambda: "<img src=x>" in page.text("#result"))
-
-
-def test_tables_tell_how_fresh_they_are(page: Page) -> None:
-    page.find("[data-page=tables]").click()
-    page.wait(lambda: "orders" in page.text("#tables-list"))
-    page.wait(lambda: page.text("td.stale") == "2")
-    page.click("#tables-list button")
-    page.wait(lambda: "Regions" in page.text("#table-detail"))
-    page.keep("tables")
-    assert page.list_complaints() == []
 
 
 def test_now_shows_statements_and_kills_them(page: Page) -> None:
@@ -287,18 +183,6 @@ def test_the_last_hour_is_drawn(page: Page) -> None:
     assert page.list_complaints() == []
 
 
-def test_a_table_is_optimised_after_a_second_click(page: Page) -> None:
-    page.find("[data-page=tables]").click()
-    page.wait(lambda: "orders" in page.text("#tables-list"))
-    page.click("#tables-list button")
-    button = "#table-detail .bar button"
-    page.click(button)
-    page.wait(lambda: "Click again" in page.text("#table-detail"))
-    page.click(button)
-    page.wait(lambda: "fragments after" in page.text("#table-detail"))
-    assert page.list_complaints() == []
-
-
 def test_a_plan_is_a_tree_in_which_the_slow_node_stands_out(page: Page) -> None:
     page.run("SELECT note, count(*) FROM orders WHERE id < 5 GROUP BY note ORDER BY 1")
     page.wait(lambda: page.text("#status").startswith("5 rows"))
@@ -341,3 +225,66 @@ def test_users_log_in_and_out(driver: webdriver.Chrome, guarded: Site) -> None:
     page.wait(lambda: page.text("#status").startswith("1 rows in"))
     page.find("#logout").click()
     page.wait(lambda: page.find("#login").is_displayed())
+
+
+def test_the_selection_is_run_and_history_brings_statements_back(page: Page) -> None:
+    page.write("SELECT 1 AS first_one;").send_keys(Keys.ESCAPE, Keys.ENTER, "SELECT 2 AS second_one")
+    page.find(".cm-content").send_keys(Keys.ESCAPE, Keys.SHIFT + Keys.HOME)
+    page.find(".cm-content").send_keys(Keys.CONTROL, Keys.ENTER)
+    page.wait(lambda: "second_one" in page.text("#result"))
+    assert "first_one" not in page.text("#result")
+    page.write("SELECT 3")
+    page.choose("#history", "SELECT 2 AS second_one")
+    page.wait(lambda: page.text(".cm-content") == "SELECT 2 AS second_one")
+
+
+def test_rows_are_exported_and_copied(page: Page, downloads: Path) -> None:
+    page.run("SELECT id, note FROM orders WHERE id < 3 ORDER BY id")
+    page.wait(lambda: page.text("#status").startswith("3 rows in"))
+    for media_type, name, read in (
+        ("text/csv", "result.csv", pyarrow.csv.read_csv),
+        ("application/vnd.apache.parquet", "result.parquet", pq.read_table),
+        ("application/vnd.apache.arrow.stream", "result.arrows", read_stream),
+    ):
+        page.choose("#export", media_type)
+        page.wait((downloads / name).exists)
+        assert read(downloads / name)["id"].to_pylist() == [0, 1, 2]
+    page.driver.execute_cdp_cmd("Browser.grantPermissions", {"permissions": ["clipboardReadWrite"]})
+    page.find("#copy").click()
+    copied = page.driver.execute_async_script("navigator.clipboard.readText().then(arguments[0])")
+    assert copied.splitlines() == ["id\tnote", "0\tin the log", "1\t", "2\tin a generation"]
+
+
+def read_stream(path: Path) -> pa.Table:
+    return pa.ipc.open_stream(path.read_bytes()).read_all()
+
+
+def test_colours_follow_the_system(page: Page) -> None:
+    shades = []
+    for scheme in ("light", "dark"):
+        media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+        page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+        shades.append(page.find("body").value_of_css_property("background-color"))
+    page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+    assert len(set(shades)) == 2
+
+
+def test_jobs_writers_and_workers_are_listed(page: Page) -> None:
+    page.find("[data-page=now]").click()
+    page.wait(lambda: "idle" in page.text("#now-workers") or "MiB" in page.text("#now-workers"))
+    assert page.find("#now-jobs").is_displayed()
+    assert page.find("#now-writers").is_displayed()
+    assert page.list_complaints() == []
+
+
+def test_all_pages_together_weigh_less_than_a_megabyte(page: Page, site: Site) -> None:
+    for name in ("search", "tables", "now", "charts"):
+        page.find(f"[data-page={name}]").click()
+        page.wait(lambda: page.find(f"#{name}").is_displayed())  # noqa: B023
+    parts = page.driver.execute_script(
+        "return [...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')]"
+        ".filter(part => part.name.includes('/console/')).map(part => [part.name, part.decodedBodySize])"
+    )
+    assert all(name.startswith(site.url) for name, _ in parts)
+    assert "codemirror.js" in " ".join(name for name, _ in parts)
+    assert sum(size for _, size in parts) <= 1_000_000

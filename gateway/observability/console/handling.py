@@ -1,0 +1,107 @@
+"""What all handlers of the API share: bodies, headers of answers, and statuses of failures."""
+
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from typing import Final, TypeVar
+
+import pyarrow as pa
+from pyarrow import flight
+from pydantic import BaseModel, ConfigDict, ValidationError
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from gateway.auth.credentials import UnauthenticatedError
+from memwal.errors import (
+    AlreadyExistsError,
+    InvalidInputError,
+    LanceGatewayError,
+    NotFoundError,
+    PermissionDeniedError,
+    PreconditionError,
+    ResourcesExhaustedError,
+    UnavailableError,
+)
+from protos.flight_sql import format_error
+
+# Scripts and requests of this origin only; CodeMirror makes style elements.
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; "
+    "img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
+)
+HEADERS: Final = {
+    "content-security-policy": _POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cache-control": "no-store",
+}
+"""Headers of every answer."""
+_MAX_BODY_BYTES = 4 << 20
+_STATUSES: tuple[tuple[type[Exception], HTTPStatus], ...] = (
+    (UnauthenticatedError, HTTPStatus.UNAUTHORIZED),
+    (PermissionDeniedError, HTTPStatus.FORBIDDEN),
+    (InvalidInputError, HTTPStatus.BAD_REQUEST),
+    (NotFoundError, HTTPStatus.NOT_FOUND),
+    (AlreadyExistsError, HTTPStatus.CONFLICT),
+    (PreconditionError, HTTPStatus.CONFLICT),
+    (ResourcesExhaustedError, HTTPStatus.TOO_MANY_REQUESTS),
+    (UnavailableError, HTTPStatus.SERVICE_UNAVAILABLE),
+    (flight.FlightUnauthenticatedError, HTTPStatus.UNAUTHORIZED),
+    (flight.FlightUnauthorizedError, HTTPStatus.FORBIDDEN),
+    (flight.FlightUnavailableError, HTTPStatus.SERVICE_UNAVAILABLE),
+    (flight.FlightTimedOutError, HTTPStatus.GATEWAY_TIMEOUT),
+    (flight.FlightCancelledError, HTTPStatus.CONFLICT),
+    (pa.ArrowCancelled, HTTPStatus.CONFLICT),
+    (pa.ArrowInvalid, HTTPStatus.BAD_REQUEST),
+    (pa.ArrowKeyError, HTTPStatus.NOT_FOUND),
+    (pa.ArrowNotImplementedError, HTTPStatus.NOT_IMPLEMENTED),
+)
+FAILURES: Final = (LanceGatewayError, flight.FlightError, pa.ArrowException, OSError)
+"""What is told to whoever asked; other exceptions are mistakes of the gateway."""
+T = TypeVar("T", bound=BaseModel)
+
+
+class Body(BaseModel):
+    """The body of a request; fields that it does not have are refused."""
+
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
+
+
+def handle_failures(
+    handle: Callable[[Request], Awaitable[Response]],
+) -> Callable[[Request], Awaitable[Response]]:
+    """Return a handler that answers failures with JSON and a fitting status."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            response = await handle(request)
+        except FAILURES as error:
+            response = JSONResponse({"error": format_error(error)}, _find_status(error))
+        response.headers.update(HEADERS)
+        return response
+
+    return answer
+
+
+def _find_status(error: Exception) -> HTTPStatus:
+    found = (status for kind, status in _STATUSES if isinstance(error, kind))
+    return next(found, HTTPStatus.INTERNAL_SERVER_ERROR)
+
+
+async def read_body(request: Request, model: type[T]) -> T:
+    """Return the body of a request.
+
+    Raises:
+        InvalidInputError: it is too long, no JSON, or has other fields.
+    """
+    data = bytearray()
+    async for chunk in request.stream():
+        data += chunk
+        if len(data) > _MAX_BODY_BYTES:
+            raise InvalidInputError(f"the body has more than {_MAX_BODY_BYTES:,} bytes: send less")
+    try:
+        return model.model_validate_json(bytes(data))
+    except ValidationError as error:
+        problems = "; ".join(
+            f"{'.'.join(map(str, each['loc'])) or 'the body'}: {each['msg']}" for each in error.errors()
+        )
+        raise InvalidInputError(f"the body of {request.url.path} is wrong: {problems}") from None
