@@ -122,6 +122,18 @@ def test_gateways_share_a_root_and_a_secret(
     assert first.writes.peer_token == second.writes.peer_token != ""
 
 
+@pytest.mark.parametrize("name", ["gateway-2", "keeper", "spark"])
+def test_whatever_reads_tables_finds_them(services: dict[str, Any], name: str) -> None:
+    """And may: Spark's executors run in the container of its shell."""
+    access = re.compile("LANCE_GATEWAY_(ROOT|STORAGE_OPTIONS__)")
+    mine, gateways = (
+        {key: value for key, value in services[one]["environment"].items() if access.match(key)}
+        for one in (name, "gateway")
+    )
+    assert len(gateways) > 1
+    assert mine == gateways
+
+
 @pytest.mark.slow
 def test_the_keeper_starts_with_its_command(services: dict[str, Any], tmp_path: Path) -> None:
     words = ["0" if word == "31338" else word for word in services["keeper"]["command"]]
