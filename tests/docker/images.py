@@ -148,6 +148,7 @@ class Container:
 
 def stop(process: "subprocess.Popen[str]") -> None:
     """Send SIGTERM to the first process of a container, as `docker stop` would, and wait for a good end."""
-    inside = next(one for one in psutil.Process(process.pid).children(recursive=True) if one.uids().real != 0)
+    started = psutil.Process(process.pid).children(recursive=True)
+    inside = next(one for one in started if one.uids().real != 0 and "buildah" not in one.cmdline()[0])
     inside.terminate()
     assert process.wait(_PATIENCE_SECONDS) == 0
