@@ -28,7 +28,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 SOURCES := benchmarks dbt-lance-gateway docs/site examples execnodes gateway memwal pipeline planner protos sqlalchemy_lance_gateway superset-lance-gateway tests
 
-.PHONY: help demo test test-fast jdbc-drivers dbt-environment superset-environment soak mutants bench lint format docs console protos clean
+.PHONY: help demo test test-fast jdbc-drivers dbt-environment superset-environment soak mutants bench lint format docs console protos lock clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1	\2/' | expand -t 20
@@ -88,6 +88,11 @@ console: ## Bundle the console's editor and charts anew (needs npm; versions are
 
 protos: $(VENV)/.installed-dev ## Generate the protobuf modules from their .proto files
 	@$(BIN)/python -m protos.generate
+
+lock: $(VENV)/.installed-dev ## Name the versions and hashes that the images are built of (docker/*.lock)
+	@for image in "" spark-; do $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+		--no-emit-index-url --no-annotate --no-header $${image:+--extra spark} pyproject.toml \
+		--output-file docker/$${image}requirements.lock; done
 
 clean: ## Remove the virtual environment, caches and the demo's data
 	rm -rf $(VENV) .jdbc-drivers .dbt-environment .superset-environment demo-data bench-data build dist site ./*.egg-info

@@ -13,6 +13,7 @@ from gateway.config.effective_values import strip_password
 from gateway.config.loader import Loaded
 from gateway.config.schema import ObservabilitySection, choose_http_port
 from gateway.execution.running_queries import QueryObserver
+from gateway.observability.disks import Disks, list_disk_directories
 from gateway.observability.gauges import Gauges, WriteEvents, WriteGauges, WriteMetrics
 from gateway.observability.history import History
 from gateway.observability.http import HttpServer, Readiness
@@ -64,6 +65,7 @@ class Observability:
         self._tracing: Tracing | None = None
         self._history: History | None = None
         self._jobs: Supervisor | None = None
+        self._disks = Disks(list_disk_directories(catalog))
         port = choose_http_port(config, flight_port)
         self.http: HttpServer | None = None
         if port is not None:
@@ -134,6 +136,7 @@ class Observability:
         """Export the state of a server."""
         self.metrics.registry.register(Gauges(server.queries, server.sessions, server.prepared, self.catalog))
         self.metrics.registry.register(WriteGauges(self.catalog))
+        self.metrics.registry.register(self._disks)
         self.readiness.start()
 
     def offer_console(self, loaded: Loaded, security: Security, flight_port: int) -> None:
@@ -182,4 +185,5 @@ class Observability:
             self.http.close()
         if self._history is not None:
             self._history.close()
+        self._disks.close()
         self.readiness.close()

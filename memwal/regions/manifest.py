@@ -166,12 +166,7 @@ class RegionManifest:
                 replay_after_wal_entry_position=message.replay_after_wal_entry_position,
                 wal_entry_position_last_seen=message.wal_entry_position_last_seen,
                 current_generation=message.current_generation,
-                flushed_generations=tuple(
-                    sorted(
-                        map(_decode_flushed_generation, message.flushed_generations),
-                        key=lambda one: one.generation,
-                    )
-                ),
+                flushed_generations=_decode_generations(message),
                 region_spec_id=message.region_spec_id,
                 region_values={entry.field_id: entry.value for entry in message.region_field_entries},
                 sealed=message.status == mem_wal_pb2.REGION_STATUS_SEALED,
@@ -343,6 +338,12 @@ def commit_manifest(table: Storage, manifest: RegionManifest) -> bool:
     with suppress(UnavailableError):
         table.put(version_hint_path(manifest.region_id), b'{"version":%d}' % manifest.version)
     return True
+
+
+def _decode_generations(message: mem_wal_pb2.RegionManifest) -> tuple[FlushedGeneration, ...]:
+    # Where storage did not confirm the version that lists a generation, Lance lists it once more in the next.
+    found = dict.fromkeys(map(_decode_flushed_generation, message.flushed_generations))
+    return tuple(sorted(found, key=lambda one: one.generation))
 
 
 def _decode_flushed_generation(message: mem_wal_pb2.FlushedGeneration) -> FlushedGeneration:

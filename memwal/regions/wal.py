@@ -207,10 +207,11 @@ def has_abandoned_rows(storage: Storage, region_id: str, position: int) -> bool:
 
 
 def find_appended_position(storage: Storage, region_id: str, position: int, epoch: int) -> int:
-    """Return the position of the entry that the writer with this epoch has just appended.
+    """Return the newest position of what the writer with this epoch has just appended.
 
     It is the next one as a rule. A writer that claimed the region earlier, and lost it before it left its
-    fence in the log, may leave it in between: Lance's writers step over fences of older epochs.
+    fence in the log, may leave it in between: Lance's writers step over fences of older epochs. And where
+    storage did not confirm an entry, Lance's writers append it once more, behind their own.
 
     Args:
         storage: directory of the table.
@@ -221,9 +222,14 @@ def find_appended_position(storage: Storage, region_id: str, position: int, epoc
     Raises:
         LanceGatewayError: the log can't be read.
     """
+    found = None
     while storage.exists(wal_entry_path(region_id, position + 1))[0]:
-        entry = read_wal_entry_if_present(storage, region_id, position)
-        if entry is not None and entry.writer_epoch == epoch and not entry.is_fence:
-            break
+        if _is_of_writer(storage, region_id, position, epoch):
+            found = position
         position += 1
-    return position
+    return position if found is None or _is_of_writer(storage, region_id, position, epoch) else found
+
+
+def _is_of_writer(storage: Storage, region_id: str, position: int, epoch: int) -> bool:
+    entry = read_wal_entry_if_present(storage, region_id, position)
+    return entry is not None and entry.writer_epoch == epoch and not entry.is_fence

@@ -17,6 +17,7 @@ from gateway.config import load
 from gateway.config.schema import GatewayConfig
 from gateway.execution.running_queries import Queries
 from gateway.execution.workers.process import WorkerEnd
+from gateway.observability.disks import Disks
 from gateway.observability.gauges import Gauges, WorkerCounts, WriteGauges, WriteMetrics
 from gateway.observability.statements import Metrics
 from gateway.start.opening import open_writing
@@ -51,11 +52,14 @@ def exposed(root: Path) -> dict[str, set[str]]:
     metrics.registry.register(WriteGauges(catalog))
     pool = Mock(deaths=dict.fromkeys(WorkerEnd, 0), replacements=0, list_workers=list)
     metrics.registry.register(WorkerCounts(pool))
+    disks = Disks({"root": root})
+    metrics.registry.register(disks)
     writes = WriteMetrics(metrics.registry, lambda: ["orders"])
     writes.on_group("orders", "region", 1, 1, 8, 0.001)
     writes.on_claim("orders", "region", 1, 0.01)
     writes.on_forward("orders", "region", "grpc://gateway-2:31337", 1, 0.001)
     text = generate_latest(metrics.registry).decode()
+    disks.close()
     catalog.close()
     queries.close()
     found: dict[str, set[str]] = {}
@@ -118,6 +122,18 @@ def test_gateways_share_a_root_and_a_secret(
     assert first.writes.peer_token == second.writes.peer_token != ""
 
 
+@pytest.mark.parametrize("name", ["gateway-2", "keeper", "spark"])
+def test_whatever_reads_tables_finds_them(services: dict[str, Any], name: str) -> None:
+    """And may: Spark's executors run in the container of its shell."""
+    access = re.compile("LANCE_GATEWAY_(ROOT|STORAGE_OPTIONS__)")
+    mine, gateways = (
+        {key: value for key, value in services[one]["environment"].items() if access.match(key)}
+        for one in (name, "gateway")
+    )
+    assert len(gateways) > 1
+    assert mine == gateways
+
+
 @pytest.mark.slow
 def test_the_keeper_starts_with_its_command(services: dict[str, Any], tmp_path: Path) -> None:
     words = ["0" if word == "31338" else word for word in services["keeper"]["command"]]
@@ -130,8 +146,7 @@ def test_the_keeper_starts_with_its_command(services: dict[str, Any], tmp_path: 
 
 def test_spark_has_what_the_pipeline_needs() -> None:
     content = (FOLDER / "spark.Dockerfile").read_text()
-    assert re.search(r"^FROM python:3\.\d+\.\d+-slim-bookworm$", content, re.MULTILINE)
-    assert "'.[spark]'" in content
+    assert re.search(r"^ARG BASE=python:3\.\d+\.\d+-slim-bookworm$", content, re.MULTILINE)
     assert "USER 10001:10001" in content
 
 
@@ -191,6 +206,15 @@ def test_panels_do_not_overlap(dashboard: dict[str, Any]) -> None:
     ]
     assert len(cells) == len(set(cells))
     assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
+
+
+def test_the_dashboard_links_each_runbook(dashboard: dict[str, Any]) -> None:
+    linked = [one["url"] for shown in (dashboard, *dashboard["panels"]) for one in shown.get("links", ())]
+    pages = {url.removeprefix("${docs}/").removesuffix("/") for url in linked}
+    docs = FOLDER.parent / "docs"
+    assert pages >= {f"runbooks/{page.stem}" for page in (docs / "runbooks").glob("*.md")}
+    assert [page for page in pages if not (docs / f"{page}.md").is_file()] == []
+    assert "docs" in {variable["name"] for variable in dashboard["templating"]["list"]}
 
 
 def _grouped_by(expression: str) -> set[str]:

@@ -15,6 +15,8 @@ import lance
 import pyarrow as pa
 import pytest
 from dockerfile_parse import DockerfileParser
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from tests.support.ports import find_free_port
 from tests.support.programs import find_or_install
@@ -22,7 +24,8 @@ from tests.support.servers import fetch, open_connection
 
 FOLDER = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
-INSTRUCTIONS = ("ENTRYPOINT", "CMD", "USER", "HEALTHCHECK", "LABEL", "EXPOSE")
+LOCKS = {"requirements.lock": (), "spark-requirements.lock": ("spark",)}
+"""Versions and hashes that the images are built of -> extras of the project among them."""
 
 
 @pytest.fixture(scope="module")
@@ -69,9 +72,8 @@ def started(command: list[str], variables: Mapping[str, str]) -> Iterator["subpr
 
 
 def test_the_base_is_pinned_and_the_same_in_both_stages(dockerfile: DockerfileParser) -> None:
-    first, second = re.findall(r"^FROM (\S+)", dockerfile.content, re.MULTILINE)
-    assert first == second
-    assert re.fullmatch(r"python:3\.\d+\.\d+-slim-\w+", first)
+    assert re.findall(r"^FROM (\S+)", dockerfile.content, re.MULTILINE) == ["${BASE}"] * 2
+    assert re.search(r"^ARG BASE=python:3\.\d+\.\d+-slim-\w+$", dockerfile.content, re.MULTILINE)
 
 
 def test_the_final_stage_is_small_and_runs_as_nobody_in_particular(dockerfile: DockerfileParser) -> None:
@@ -100,10 +102,27 @@ def test_what_is_packaged_is_let_in() -> None:
         for line in (FOLDER / ".dockerignore").read_text().splitlines()
         if line.startswith("!")
     }
-    assert {"pyproject.toml", "README.md", "LICENSE"} <= kept
-    for package in kept - {"pyproject.toml", "README.md", "LICENSE"}:
+    files = {"pyproject.toml", "README.md", "LICENSE", "docker/*.lock"}
+    assert files <= kept
+    for package in kept - files:
         assert (FOLDER / package / "__init__.py").is_file()
     assert set(_packages()) <= kept
+
+
+@pytest.mark.parametrize(("lock", "extras"), LOCKS.items())
+def test_what_the_project_asks_for_is_locked(lock: str, extras: tuple[str, ...]) -> None:
+    """`make lock` writes the files anew."""
+    text = (FOLDER / "docker" / lock).read_text()
+    pins = re.findall(r"^([\w.-]+)==(\S+)(?: ; .*)? \\$", text, re.MULTILINE)
+    locked: dict[str, set[str]] = {}
+    for name, version in pins:
+        locked.setdefault(name, set()).add(version)
+    project = tomllib.loads((FOLDER / "pyproject.toml").read_text())["project"]
+    asked = [*project["dependencies"], *(one for e in extras for one in project["optional-dependencies"][e])]
+    for requirement in map(Requirement, asked):
+        versions = locked[canonicalize_name(requirement.name)]
+        assert all(requirement.specifier.contains(version) for version in versions), requirement
+    assert len(re.findall(r"^\S+==", text, re.MULTILINE)) == len(pins), "each has hashes"
 
 
 @pytest.mark.slow

@@ -56,6 +56,22 @@ def test_the_answer_to_an_append_is_lost(s3: FailingS3):
     assert len(written) > 2
 
 
+@pytest.mark.slow
+def test_the_answer_to_an_append_before_another_is_lost(s3: FailingS3):
+    """What comes behind an entry that is there twice is read, too."""
+    fourth = "/wal/0010"  # bits of the position in reverse
+    written = play(s3, "before", 0, "answer lost", where=fourth)
+    assert len({path for _, path in written}) == 1
+
+
+@pytest.mark.slow
+def test_the_answer_to_a_flush_is_lost(s3: FailingS3):
+    """Lance finds a version there, its own, and writes another one, which lists the generation twice."""
+    third = "/manifest/1100"  # bits of the version in reverse
+    written = play(s3, "flush", 0, "answer lost", where=third)
+    assert len({path for _, path in written}) > 1
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("fate", ["refused", "answer lost"])

@@ -43,7 +43,7 @@ class OwnTail:
         first: position of the oldest entry that is held; `last` + 1 where none is.
         last: position of the newest durable entry.
         entries: with rows, ascending, all those of positions `first` to `last`; what lies between them are
-            fences.
+            fences, and entries that Lance appended again behind them.
     """
 
     writer_epoch: int
@@ -141,7 +141,7 @@ class TailKeeper:
         self.bytes = 0
 
     def append(self, entry: BufferedEntry) -> None:
-        """Add a durable entry; only fences may lie between it and the one before."""
+        """Add a durable entry; only fences, and the same rows, may lie between it and the one before."""
         with self._lock:
             self._entries.append(entry)
             self.rows += entry.num_rows

@@ -344,6 +344,20 @@ class TestDamage:
         with pytest.raises(CorruptDataError, match="is not a directory below its region"):
             RegionManifest.decode(message.SerializeToString(), source="it")
 
+    def test_a_generation_that_is_listed_again_counts_once_and_another_of_its_number_is_refused(self):
+        message = mem_wal_pb2.RegionManifest(version=1)
+        message.region_id.uuid = uuid.UUID(REGION).bytes
+        for generation, path in ((2, "b_gen_2"), (1, "a_gen_1"), (2, "b_gen_2")):
+            message.flushed_generations.add(generation=generation, path=path, physical_rows=3)
+        manifest = RegionManifest.decode(message.SerializeToString(), source="it")
+        listed = (FlushedGeneration(1, "a_gen_1", 3), FlushedGeneration(2, "b_gen_2", 3))
+        assert manifest.flushed_generations == listed
+        again = RegionManifest.decode(manifest.encode(), source="it")
+        assert again.flushed_generations == listed
+        message.flushed_generations.add(generation=2, path="c_gen_2")
+        with pytest.raises(CorruptDataError, match=r"generations \[1, 2, 2\] must ascend"):
+            RegionManifest.decode(message.SerializeToString(), source="it")
+
 
 @pytest.mark.parametrize(
     ("fields", "message"),

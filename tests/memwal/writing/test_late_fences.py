@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from memwal.regions.wal import find_last_wal_position, wal_entry_path
+from memwal.regions.wal import find_appended_position, find_last_wal_position, wal_entry_path
 from memwal.writing import Changes, FencedError, TableWriter
 from memwal.writing.region.doubts import Arrival, check_arrival
 from tests.memwal.writing.reading import log, rows_by_key
@@ -101,3 +101,17 @@ def test_rows_are_flushed_once(table: WrittenTable, writing: Writing):
         1: 2,
         **{key: key for key in range(2, 40)},
     }
+
+
+def test_an_entry_that_lance_appended_again_is_found_where_it_is_last(table: WrittenTable, writing: Writing):
+    """And neither a late fence behind it nor another writer's entries are taken for it."""
+    writer = writing(table)
+    region = owned(table, writer)
+    last = find_last_wal_position(table.storage, region, after=0)
+    again = table.storage.read(wal_entry_path(region, last))
+    assert table.storage.put_if_absent(wal_entry_path(region, last + 1), again)
+    assert find_appended_position(table.storage, region, last, 3) == last + 1
+    come_late(table, region)
+    assert find_appended_position(table.storage, region, last, 3) == last + 1
+    table.dataset.mem_wal_writer(region, **SETTINGS).put(row(table, 1, 7).upserts)
+    assert find_appended_position(table.storage, region, last, 3) == last + 1
