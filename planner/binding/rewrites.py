@@ -16,7 +16,7 @@ from typing import Final
 import pyarrow as pa
 
 from planner.binding.distance_operators import DISTANCE_WORDS, find_called_distances, rewrite_distances
-from planner.bridge.json_functions import JSON_FUNCTIONS
+from planner.bridge.json.functions import JSON_FUNCTIONS
 from planner.sql.rewrites.cast_keys import rewrite_cast_keys
 from planner.sql.rewrites.clauses import rewrite_fetch, rewrite_like_escapes, rewrite_recursive_columns
 from planner.sql.rewrites.computed_lists import compute_lists_by_row
