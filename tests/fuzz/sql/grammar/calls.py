@@ -23,6 +23,8 @@ DATE, MOMENT, INSTANT, CLOCK, BYTES = (
     Family.CLOCK,
     Family.BYTES,
 )
+_WRITTEN = (INTEGER, TEXT, TRUTH, DATE)
+"""Families that all engines write as the same JSON."""
 _SAME = "the same"
 _UNKNOWN = "not agreed"
 
@@ -159,6 +161,26 @@ SCALAR_CALLS: Mapping[Family, tuple[Call, ...]] = {
         call(TEXT, "regexp_extract({}, '[ab]+')", TEXT, is_own=True),
         call(TEXT, "to_char({}, 'YYYY-FMMonth')", DATE, duck="strftime({}, '%Y-%B')", is_own=True),
         call(TEXT, "encode({}, 'hex')", BYTES, duck="lower(hex({}))"),
+        *(
+            call(TEXT, "(to_json({}) || '')", one, duck="CAST(to_json({}) AS VARCHAR)", is_own=True)
+            for one in _WRITTEN
+        ),
+        call(
+            TEXT,
+            "(json_array({}, {} NULL ON NULL) || '')",
+            INTEGER,
+            TEXT,
+            duck="CAST(json_array({}, {}) AS VARCHAR)",
+            is_own=True,
+        ),
+        call(
+            TEXT,
+            "(json_object('k': {}, 'l': {}) || '')",
+            TEXT,
+            TRUTH,
+            duck="CAST(json_object('k', {}, 'l', {}) AS VARCHAR)",
+            is_own=True,
+        ),
     ),
     TRUTH: (
         *(call(TRUTH, f"({{}} {one} {{}})", INTEGER, INTEGER) for one in ("=", "<>", "<", "<=", ">", ">=")),
