@@ -310,6 +310,14 @@ class Frames:
         except Exception as error:
             raise translate_error(error, bound, run.failure) from error
 
+    def try_optimizing(self, frame: DataFrame) -> Exception | None:
+        """Optimise a plan for types with the rules of a plan that runs; return what a rule fails with."""
+        try:
+            self._optimize_without(frame)
+        except Exception as error:  # noqa: BLE001 - the bindings have no types of errors
+            return error
+        return None
+
     def _optimize_with_values_joined(self, frame: DataFrame) -> LogicalPlan:
         context = self._contexts.make(typing=False, sorts_whole=False, joins_values=True)
         return context.create_dataframe_from_logical_plan(frame.logical_plan()).optimized_logical_plan()
