@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from planner.sql.rewrites.clauses import rewrite_like_escapes
 from planner.sql.standard.aggregates.counted_rows import count_distinct_rows
 from planner.sql.standard.aggregates.filters import decide_filters
 from planner.sql.standard.aggregates.opposite_orders import hide_falling_keys
@@ -58,6 +59,7 @@ class Form:
 
 
 FORMS: Final = (
+    Form(frozenset({"ESCAPE"}), rewrite_like_escapes),
     Form(frozenset(REFUSED), refuse_functions),
     Form(frozenset(ARROWS), write_arrows),
     Form(JSON_CALLS, write_json_calls),

@@ -23,7 +23,7 @@ VIEWS = (
 DAY = "2020-01-01"
 STATEMENTS: list[tuple[str, list[Any]]] = [
     (
-        "SELECT a.s IN (SELECT min('x') FROM {} q WHERE q.o <> b.s) FROM t a JOIN t b ON (year(CAST($1 AS DATE)) > 0)",
+        "SELECT a.s IN (SELECT min('x') FROM {} q WHERE q.o <> b.s) FROM t a, t b WHERE year($1::DATE) > 0",
         [DAY],
     ),
     ("SELECT a.id, (SELECT max('x') FROM {} q WHERE q.o <> a.s) FROM t a WHERE CAST($1 AS INT) = 1", [1]),
