@@ -211,7 +211,7 @@ def _measure(relations: Relations, name: str | None) -> int | None:
 
 
 def _show_size(_relations: Relations, size: int | None) -> str | None:
-    """Return a number of bytes in the largest unit of which there are ten when rounded, as PostgreSQL does."""
+    """Return a number of bytes in the largest unit of which there are ten, rounded, as PostgreSQL does."""
     if size is None:
         return None
     amount = abs(size)
