@@ -8,8 +8,7 @@ import sqlglot
 from sqlglot import exp
 
 from memwal.errors import InvalidInputError, LanceGatewayError
-from planner.sql.rewrites.clauses import rewrite_like_escapes
-from planner.sql.tokens import QUOTED, STRING, SqlText, apply_edits, tokenize
+from planner.sql.tokens import QUOTED, STRING, SqlText, tokenize
 
 USER = "{user}"
 _PLACEHOLDER = re.compile(r"\{\w*\}")
@@ -47,9 +46,6 @@ class Expression:
         """
         try:
             sql = tokenize(text)
-            # DataFusion takes no escape character but the backslash.
-            edits = list(rewrite_like_escapes(sql))
-            sql = tokenize(apply_edits(text, edits)) if edits else sql
         except LanceGatewayError as error:
             reason = "it is empty" if not text.strip() else " ".join(str(error).split())
             raise InvalidInputError(f"the expression {text!r} cannot be used: {reason}") from None

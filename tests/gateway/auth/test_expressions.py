@@ -67,10 +67,3 @@ def test_a_name_stays_a_value_whatever_it_contains(name: str) -> None:
     words = tokenize(sql).words
     assert words == ("OWNER", "=", "'", "")
     assert duckdb.sql(f"SELECT {quote_literal(name)}").fetchall() == [(name,)]
-
-
-def test_any_escape_character_of_a_pattern_is_taken() -> None:
-    expression = Expression.parse("name LIKE 'a!_%' ESCAPE '!' AND owner = {user}")
-    assert expression.render("x") == r"name LIKE 'a\_%' AND owner = 'x'"
-    with pytest.raises(InvalidInputError, match="'%' stands"):
-        Expression.parse("name LIKE 'a' ESCAPE '%'")

@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 
 from memwal.errors import InvalidInputError, UnsupportedError
 from planner.bridge.json.changing import Change, change, merge_patch, set_at_keys
+from planner.bridge.json.functions import JSON_FUNCTIONS
 from planner.bridge.json.writing import refuse_unwritten, write_json
+from planner.sql.standard.spellings.json_values import SPELLED
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 FIRST, LAST = dt.datetime(2, 1, 1), dt.datetime(9998, 1, 1)
@@ -138,6 +140,10 @@ def test_extension_types_are_what_they_mean() -> None:
     assert write_json(documents, pa.json_()).to_pylist() == ['{"a":1}', None]
     rows = pa.StructArray.from_arrays([documents, stored], ["j", "u"])
     assert write_json(rows, rows.type)[0].as_py() == f'{{"j":{{"a":1}},"u":"{some}"}}'
+
+
+def test_all_functions_that_are_spelled_are_there() -> None:
+    assert {name.lower() for name in SPELLED} == JSON_FUNCTIONS
 
 
 @pytest.mark.parametrize("kind", [pa.duration("s"), pa.month_day_nano_interval(), pa.list_(pa.duration("s"))])

@@ -83,6 +83,29 @@ def call(
     return Call(family, tuple(pieces), arguments, inexact, widened, of_columns="DISTINCT {}" in native)
 
 
+JSON_CALLS: tuple[Call, ...] = (
+    *(
+        call(TEXT, "(to_json({}) || '')", one, duck="CAST(to_json({}) AS VARCHAR)", is_own=True)
+        for one in _WRITTEN
+    ),
+    call(
+        TEXT,
+        "(json_array({}, {} NULL ON NULL) || '')",
+        INTEGER,
+        TEXT,
+        duck="CAST(json_array({}, {}) AS VARCHAR)",
+        is_own=True,
+    ),
+    call(
+        TEXT,
+        "(json_object('k': {}, 'l': {}) || '')",
+        TEXT,
+        TRUTH,
+        duck="CAST(json_object('k', {}, 'l', {}) AS VARCHAR)",
+        is_own=True,
+    ),
+)
+"""Texts of JSON, which policies do not take."""
 SCALAR_CALLS: Mapping[Family, tuple[Call, ...]] = {
     INTEGER: (
         call(INTEGER, "({} + {})", INTEGER, INTEGER, widened=True),
@@ -161,26 +184,6 @@ SCALAR_CALLS: Mapping[Family, tuple[Call, ...]] = {
         call(TEXT, "regexp_extract({}, '[ab]+')", TEXT, is_own=True),
         call(TEXT, "to_char({}, 'YYYY-FMMonth')", DATE, duck="strftime({}, '%Y-%B')", is_own=True),
         call(TEXT, "encode({}, 'hex')", BYTES, duck="lower(hex({}))"),
-        *(
-            call(TEXT, "(to_json({}) || '')", one, duck="CAST(to_json({}) AS VARCHAR)", is_own=True)
-            for one in _WRITTEN
-        ),
-        call(
-            TEXT,
-            "(json_array({}, {} NULL ON NULL) || '')",
-            INTEGER,
-            TEXT,
-            duck="CAST(json_array({}, {}) AS VARCHAR)",
-            is_own=True,
-        ),
-        call(
-            TEXT,
-            "(json_object('k': {}, 'l': {}) || '')",
-            TEXT,
-            TRUTH,
-            duck="CAST(json_object('k', {}, 'l', {}) AS VARCHAR)",
-            is_own=True,
-        ),
     ),
     TRUTH: (
         *(call(TRUTH, f"({{}} {one} {{}})", INTEGER, INTEGER) for one in ("=", "<>", "<", "<=", ">", ">=")),
