@@ -1,7 +1,7 @@
-r"""The rewrites of a statement for DataFusion, in the order in which they are applied.
+"""The rewrites of a statement for DataFusion, in the order in which they are applied.
 
-    SELECT id FROM t WHERE name LIKE 'a!_%' ESCAPE '!' FETCH FIRST 3 ROWS ONLY
-->  SELECT id FROM t WHERE name LIKE 'a\_%' LIMIT 3
+    SELECT id FROM t WHERE name = ANY (SELECT name FROM u) FETCH FIRST 3 ROWS ONLY
+->  SELECT id FROM t WHERE name IN (SELECT name FROM u) LIMIT 3
 
 Each rewrite reads the original text and yields edits; no rewrite reads the edits of another. The docstring of
 each module has an example.
@@ -16,9 +16,9 @@ from typing import Final
 import pyarrow as pa
 
 from planner.binding.distance_operators import DISTANCE_WORDS, find_called_distances, rewrite_distances
-from planner.bridge.json_functions import JSON_FUNCTIONS
+from planner.bridge.json.functions import JSON_FUNCTIONS
 from planner.sql.rewrites.cast_keys import rewrite_cast_keys
-from planner.sql.rewrites.clauses import rewrite_fetch, rewrite_like_escapes, rewrite_recursive_columns
+from planner.sql.rewrites.clauses import rewrite_fetch, rewrite_recursive_columns
 from planner.sql.rewrites.computed_lists import compute_lists_by_row
 from planner.sql.rewrites.constant_sides import OPPOSITES, exchange_constant_sides
 from planner.sql.rewrites.extremes import mended_extremes
@@ -94,7 +94,6 @@ def _note_json(text: SqlText, names: Names) -> Iterator[Edit]:
 
 REWRITES: Final = (
     Rewrite(frozenset(map(str.upper, JSON_FUNCTIONS)), _note_json),
-    Rewrite(frozenset({"ESCAPE"}), lambda text, _: rewrite_like_escapes(text)),
     Rewrite(frozenset({"FETCH"}), lambda text, _: rewrite_fetch(text)),
     Rewrite(frozenset({"RECURSIVE"}), lambda text, _: rewrite_recursive_columns(text)),
     Rewrite(

@@ -28,7 +28,7 @@ def infer_placeholder_types(plan: LogicalPlan) -> dict[int, pa.DataType]:
     """
     inferred: dict[int, pa.DataType] = {}
     cast: dict[int, pa.DataType] = {}
-    for expression in _expressions(plan):
+    for expression in _every_expression(plan):
         _collect(expression, inferred, cast)
     return cast | inferred
 
@@ -65,8 +65,15 @@ def _add(types: dict[int, pa.DataType], name: str, data_type: pa.DataType | None
         types.setdefault(int(number), kind)
 
 
-def _expressions(plan: LogicalPlan) -> Iterator[Any]:
+def _every_expression(plan: LogicalPlan) -> Iterator[Any]:
     """Yield the expressions of a plan that the bindings show, from the result down."""
+    yield from expressions_of(plan)
+    for child in plan.inputs():
+        yield from _every_expression(child)
+
+
+def expressions_of(plan: LogicalPlan) -> Iterator[Any]:
+    """Yield the expressions of the uppermost node of a plan that the bindings show."""
     match node := plan.to_variant():
         case Projection():
             yield from node.projections()
@@ -85,8 +92,6 @@ def _expressions(plan: LogicalPlan) -> Iterator[Any]:
             yield from node.get_window_expr()
         case TableScan():
             yield from node.filters()
-    for child in plan.inputs():
-        yield from _expressions(child)
 
 
 def _as_sequence(expression: Any) -> Iterable[Any]:  # noqa: ANN401

@@ -243,10 +243,11 @@ def _lay_out(values: pa.Array, rows: pa.Array | None) -> pa.Array:
     """
     kind = values.type
     plain = plain_type(kind)
+    if rows is not None and not len(values):
+        # Rows of a struct that is NULL may point to the first value, where there is none.
+        return pa.nulls(len(rows), plain)
     if plain.equals(kind):
         return values if rows is None else values.take(rows)
-    if rows is not None and not len(values):
-        return pa.nulls(len(rows), plain)
     if pa.types.is_dictionary(kind):
         return _lay_out(values.dictionary, values.indices if rows is None else values.indices.take(rows))
     if pa.types.is_run_end_encoded(kind):

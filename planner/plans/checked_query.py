@@ -151,6 +151,8 @@ class CheckedQuery:
             with_placeholders = frames.plan(bound, run, None, catalog, typing=True)
             with suppress(InvalidInputError):  # of types that are not known without values
                 frames.refuse_unplanned(with_placeholders, bound, run)
+            if misses_columns(frames.try_optimizing(with_placeholders)):
+                raise UnplannedSubqueryError(UNPLANNED)
         frames.refuse_unplanned(frame, bound, run)
         if not (INVOLVED.search(text) and has_joined_subqueries(frame)):
             return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -27,7 +27,7 @@ from planner.binding.bound_statement import (
 )
 from planner.binding.substrait import Bound, BoundPlan
 from planner.bridge.distance_functions import register_distances
-from planner.bridge.json_functions import register_json
+from planner.bridge.json.functions import WRITERS, register_json, register_writer
 from planner.bridge.plain_types import normalize_schema
 from planner.bridge.run_control import stream_batches
 from planner.plans.checks.lost_orders import keep_order, loses_order
@@ -37,6 +37,7 @@ from planner.plans.checks.unplanned_subqueries import refuse_unplanned_subquerie
 from planner.plans.contexts import Contexts
 from planner.plans.errors import translate_error
 from planner.plans.forms.corrected_texts import plan_text
+from planner.plans.forms.json_types import mark_json, optimize_typed, type_json
 from planner.plans.forms.multisets import MULTISETS, number_equal_rows
 from planner.plans.forms.planned_frame import PlannedFrame, number_names, plan_unique
 from planner.plans.leaves.catalog_leaf import CatalogLeafTable
@@ -207,6 +208,19 @@ class Frames:
             replan = partial(plan_text, context, bound.kind, values=values, nulls=nulls, is_typed=not untyped)
             plan_part = partial(self._plan_part, context, values)
             shown: Mapping[str, str] = {}
+            if not WRITERS.isdisjoint(bound.json_functions):
+                tables = partial(
+                    self._register_tables,
+                    bound=bound,
+                    run=run,
+                    catalog=catalog,
+                    leaves=leaves,
+                    residents=residents,
+                    pushdown=pushdown,
+                )
+                text, written = self._type_json(
+                    context, run, tables, None if untyped else values, text, written
+                )
             if MULTISETS.search(text):
                 text, _ = number_equal_rows(text, plan_part)
                 written, shown = number_equal_rows(written, plan_part)
@@ -261,6 +275,30 @@ class Frames:
         plan_part = partial(self._plan_part, context, values)
         return self.schema(plan_unique(StatementKind.QUERY, plan, sql, sql, plan_part))
 
+    def _type_json(
+        self,
+        context: SessionContext,
+        run: QueryRun,
+        register_tables: Callable[[SessionContext], None],
+        values: Mapping[str, pa.Scalar] | None,
+        *texts: str,
+    ) -> Iterator[str]:
+        """Return texts in which functions that write JSON take values of one type, and register them.
+
+        Args:
+            context: of the statement.
+            run: its execution.
+            register_tables: registers its tables in a context.
+            values: of placeholders; None leaves them in place.
+            texts: of the statement.
+        """
+        if values is None:
+            return map(mark_json, texts)
+        typed = self._contexts.make(typing=True, sorts_whole=False)
+        register_tables(typed)
+        optimize = partial(optimize_typed, typed, values, partial(self._plan_part, typed, values))
+        return (type_json(text, optimize, partial(register_writer, context, run)) for text in texts)
+
     def refuse_unplanned(self, frame: DataFrame, bound: Bound, run: QueryRun) -> None:
         """Refuse a plan with subqueries that DataFusion does not run.
 
@@ -271,6 +309,14 @@ class Frames:
             refuse_unplanned_subqueries(frame, lambda: self._optimize_with_values_joined(frame))
         except Exception as error:
             raise translate_error(error, bound, run.failure) from error
+
+    def try_optimizing(self, frame: DataFrame) -> Exception | None:
+        """Optimise a plan for types with the rules of a plan that runs; return what a rule fails with."""
+        try:
+            self._optimize_without(frame)
+        except Exception as error:  # noqa: BLE001 - the bindings have no types of errors
+            return error
+        return None
 
     def _optimize_with_values_joined(self, frame: DataFrame) -> LogicalPlan:
         context = self._contexts.make(typing=False, sorts_whole=False, joins_values=True)

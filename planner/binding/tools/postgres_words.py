@@ -39,6 +39,8 @@ _MARKS: Final = (
     "_privilege",
     "format_type",
     "quote_ident",
+    "quote_literal",
+    "quote_nullable",
     "current_setting",
     "generate_subscripts",
 )

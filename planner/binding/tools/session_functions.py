@@ -9,9 +9,10 @@ behind the name of its table.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
+from types import MappingProxyType
 from typing import Final
 
 from planner.sql.standard.spellings.results import is_result
@@ -22,8 +23,22 @@ from planner.system.catalogs.relations import PG_CATALOG
 _RESERVED: Final = frozenset(
     {"CURRENT_USER", "SESSION_USER", "CURRENT_ROLE", "CURRENT_CATALOG", "CURRENT_SCHEMA"}
 )
-_CALLED: Final = frozenset(
-    {"CURRENT_DATABASE", "CURRENT_SCHEMA", "CURRENT_SCHEMAS", "VERSION", "CURRENT_SETTING"}
+_CONSTANTS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        # A session has no process and no connection of its own.
+        **dict.fromkeys(("PG_BACKEND_PID", "CONNECTION_ID", "PG_MY_TEMP_SCHEMA"), "0"),
+        **dict.fromkeys(("PG_CLIENT_ENCODING", "GETDATABASEENCODING"), "'UTF8'"),
+        **dict.fromkeys(("INET_CLIENT_ADDR", "INET_SERVER_ADDR"), "CAST(NULL AS TEXT)"),
+        **dict.fromkeys(("INET_CLIENT_PORT", "INET_SERVER_PORT"), "CAST(NULL AS INT)"),
+    }
+)
+"""Function without arguments -> its value."""
+_OF_MYSQL: Final = frozenset({"USER", "SYSTEM_USER", "DATABASE", "SCHEMA"})
+_CALLED: Final = (
+    frozenset({"CURRENT_DATABASE", "CURRENT_SCHEMAS", "VERSION", "CURRENT_SETTING"})
+    | frozenset({"CURRENT_SCHEMA", "CURRENT_USER", "SESSION_USER"})
+    | _CONSTANTS.keys()
+    | _OF_MYSQL
 )
 WORDS: Final = _RESERVED | _CALLED
 """A text without any of these words has none of the functions."""
@@ -97,10 +112,11 @@ def _compute(text: SqlText, i: int, last: int, asker: Asker) -> str | None:
     if not arguments:
         values = {
             "CURRENT_DATABASE": asker.catalog,
-            "CURRENT_SCHEMA": asker.schema,
+            **dict.fromkeys(("CURRENT_SCHEMA", "DATABASE", "SCHEMA"), asker.schema),
+            **dict.fromkeys(("CURRENT_USER", "SESSION_USER", "SYSTEM_USER", "USER"), asker.user),
             "VERSION": describe_server(),
         }
-        return _literal(values[word]) if word in values else None
+        return _literal(values[word]) if word in values else _CONSTANTS.get(word)
     if word == "CURRENT_SCHEMAS" and arguments in {("TRUE",), ("FALSE",)}:
         names = ["pg_catalog"] * (arguments == ("TRUE",)) + [asker.schema]
         return f"ARRAY[{', '.join(map(_literal, names))}]"

@@ -18,6 +18,7 @@ from planner.sql.dialects.build import (
     operand,
     raw,
 )
+from planner.sql.dialects.json_calls import cast_to_json, extract_json
 from planner.sql.dialects.rounding import is_rounded
 from planner.sql.dialects.source import DialectSource
 
@@ -65,6 +66,8 @@ def _cast(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
     name = _TYPES.get(to.this) or native(to)
     if to.this is exp.DType.DECIMAL and not to.expressions and source.dialect == "bigquery":
         name = "DECIMAL(38, 9)"
+    if to.this is exp.DType.JSON and (translated := cast_to_json(node, source)) is not None:
+        return translated
     value = f"round({native(node.this)})" if is_rounded(node) else native(node.this)
     text = f"{'TRY_CAST' if safe else 'CAST'}({value} AS {name})"
     if to.this in _TEXTS and to.expressions and source.dialect not in {"duckdb", "bigquery"}:
@@ -286,12 +289,14 @@ def _field(node: exp.Expr, source: DialectSource) -> exp.Expr:
     return call("get_field", node.this, exp.Literal.string(name.name))
 
 
-def _variant(node: exp.Expr, source: DialectSource) -> exp.Expr:
+def _variant(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
     path = node.expression
     keys = path.expressions[1:] if isinstance(path, exp.JSONPath) else []
     names = [key.this for key in keys if isinstance(key, exp.JSONPathKey) and isinstance(key.this, str)]
-    if not node.args.get("variant_extract") or not names or len(names) != len(keys):
-        source.refuse(node, "JSON functions are not offered")
+    if not node.args.get("variant_extract"):
+        return extract_json(node, source)
+    if not names or len(names) != len(keys):
+        source.refuse(node, "a path with these steps is not offered")
     text = native(node.this)
     for name in names:
         text = f"get_field({text}, '{name.replace(chr(39), chr(39) * 2)}')"

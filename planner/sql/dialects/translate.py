@@ -36,9 +36,8 @@ from memwal.storage.table_names import MAIN_SCHEMA, TableName
 from planner.sql.dialects import (
     aggregates,
     clauses,
-    date_differences,
-    dates,
     functions,
+    json_calls,
     rounding,
     synonyms,
     vectors,
@@ -47,6 +46,7 @@ from planner.sql.dialects import (
     names as dialect_names,
 )
 from planner.sql.dialects.build import Rule, native
+from planner.sql.dialects.instants import date_differences, dates
 from planner.sql.dialects.names import KnownNames
 from planner.sql.dialects.source import (
     DialectSource,
@@ -72,6 +72,7 @@ _RULES: Mapping[type[exp.Expr], Rule] = MappingProxyType(
         **date_differences.RULES,
         **aggregates.RULES,
         **vectors.RULES,
+        **json_calls.RULES,
     }
 )
 

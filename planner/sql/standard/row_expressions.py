@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from memwal.errors import UnsupportedError
 from planner.sql.limits import check_depth, check_literal_sizes
-from planner.sql.rewrites.clauses import rewrite_like_escapes
 from planner.sql.rewrites.computed_lists import compute_lists_by_row
 from planner.sql.rewrites.misread_clauses import refuse_misread
 from planner.sql.rewrites.separate_lists import separate_lists
@@ -20,6 +20,8 @@ from planner.sql.standard.instants.late_truncations import truncate_late_instant
 from planner.sql.standard.instants.late_years import compare_late_years
 from planner.sql.standard.instants.times_of_day import add_to_times
 from planner.sql.standard.spell_out import spell_out
+from planner.sql.standard.spellings.calls import find_calls
+from planner.sql.standard.spellings.json_values import SPELLED
 from planner.sql.tokens import apply_edits, tokenize
 
 
@@ -39,6 +41,12 @@ def mend_expression(expression: str, schema: pa.Schema) -> str:
     check_depth(text)
     check_literal_sizes(text)
     text = spell_out(text)
+    for call in find_calls(text, SPELLED):
+        msg = (
+            f"{call.name}: functions over JSON stand in statements and views, and not in constraints, "
+            "defaults and access policies: keep what these need in a column"
+        )
+        raise UnsupportedError(msg)
 
     def find_instants() -> dict[str, pa.DataType]:
         return {field.name: field.type for field in schema if pa.types.is_timestamp(field.type)}
@@ -47,7 +55,6 @@ def mend_expression(expression: str, schema: pa.Schema) -> str:
         return {field.name: field.type for field in schema if pa.types.is_time(field.type)}
 
     edits = [
-        *rewrite_like_escapes(text),
         *separate_lists(text),
         *compute_lists_by_row(text),
         *compare_late_dates(text, find_instants),

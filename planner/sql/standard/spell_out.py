@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from planner.sql.rewrites.clauses import rewrite_like_escapes
 from planner.sql.standard.aggregates.counted_rows import count_distinct_rows
 from planner.sql.standard.aggregates.filters import decide_filters
 from planner.sql.standard.aggregates.opposite_orders import hide_falling_keys
@@ -34,7 +35,9 @@ from planner.sql.standard.repeated_keys import leave_out_repeated_keys
 from planner.sql.standard.row_values import compare_fields, list_members
 from planner.sql.standard.spellings.hexadecimals import write_decimals
 from planner.sql.standard.spellings.joins import HALVES, name_columns, name_sides
+from planner.sql.standard.spellings.json_changes import cast_to_json, test_json, write_json_changes
 from planner.sql.standard.spellings.json_paths import ARROWS, JSON_CALLS, write_arrows, write_json_calls
+from planner.sql.standard.spellings.json_values import CHANGES, JSON_TYPES, VALUES, write_json_values
 from planner.sql.standard.spellings.ranges import order_bounds
 from planner.sql.standard.spellings.refusals import REFUSED, refuse_functions
 from planner.sql.standard.spellings.synonyms import SYNONYMS, write_synonyms
@@ -56,9 +59,15 @@ class Form:
 
 
 FORMS: Final = (
+    Form(frozenset({"ESCAPE"}), rewrite_like_escapes),
     Form(frozenset(REFUSED), refuse_functions),
     Form(frozenset(ARROWS), write_arrows),
     Form(JSON_CALLS, write_json_calls),
+    Form(frozenset({"JSON"}), test_json),
+    # These see by calls and casts of others what is JSON.
+    Form(CHANGES, write_json_changes),
+    Form(VALUES, write_json_values),
+    Form(JSON_TYPES, cast_to_json),
     Form(SYNONYMS, write_synonyms),
     Form(FORMATTED, translate_formats),
     Form(READERS, type_read_texts),

@@ -176,6 +176,20 @@ def _may(relations: Relations, *arguments: str | None) -> bool | None:
     return "select" in wanted or (found.is_writable and not wanted.isdisjoint(_WRITES))
 
 
+def _may_with_column(relations: Relations, *arguments: str | None) -> bool | None:
+    """Return what `_may` does, with a column before the privileges; the user may stand first."""
+    *table, _, privileges = arguments
+    return None if None in arguments else _may(relations, *table, privileges)
+
+
+def _has_role(relations: Relations, *arguments: str | None) -> bool | None:
+    """Return whether a role is the principal; an oid of a role always is. The user may stand first."""
+    if None in arguments:
+        return None
+    role = str(arguments[-2])
+    return role.isdigit() or role == relations.user
+
+
 def _may_in_schema(relations: Relations, *arguments: str | None) -> bool | None:
     if None in arguments:
         return None
@@ -189,6 +203,32 @@ def _may_in_schema(relations: Relations, *arguments: str | None) -> bool | None:
 
 def _may_in_database(_relations: Relations, *arguments: str | None) -> bool | None:
     return None if None in arguments else "connect" in str(arguments[-1]).lower()
+
+
+def _measure(relations: Relations, name: str | None) -> int | None:
+    found = None if name is None else _find_relation(relations, name)
+    return None if found is None or found.measure is None else found.measure()
+
+
+def _show_size(_relations: Relations, size: int | None) -> str | None:
+    """Return a number of bytes in the largest unit of which there are ten, rounded, as PostgreSQL does."""
+    if size is None:
+        return None
+    amount = abs(size)
+    shown, unit = amount, "bytes"
+    for power, name in enumerate(("kB", "MB", "GB", "TB", "PB"), start=1):
+        rounded = (2 * amount + 1024 ** (power - 1)) // (2 * 1024 ** (power - 1))
+        if rounded < 10 * 1024:
+            break
+        shown, unit = (2 * amount + 1024**power) // (2 * 1024**power), name
+    return f"{'-' if size < 0 else ''}{shown} {unit}"
+
+
+def _quote_literal(_relations: Relations, text: str | None) -> str | None:
+    if text is None:
+        return None
+    quoted = "'" + text.replace("'", "''").replace("\\", "\\\\") + "'"
+    return f"E{quoted}" if "\\" in text else quoted
 
 
 def _nothing(_relations: Relations, *_: object) -> None:
@@ -217,9 +257,16 @@ _DEFINED: Final[tuple[tuple[str, pa.DataType, _Evaluate, tuple[tuple[pa.DataType
     ("pg_get_serial_sequence", _TEXT, _nothing, ((_TEXT, _TEXT),)),
     ("pg_get_partkeydef", _TEXT, _nothing, ((_OID,),)),
     ("pg_get_triggerdef", _TEXT, _nothing, ((_OID,), (_OID, _BOOL))),
-    ("pg_relation_size", _INT, _nothing, ((_OID,),)),
-    ("pg_table_size", _INT, _nothing, ((_OID,),)),
-    ("pg_total_relation_size", _INT, _nothing, ((_OID,),)),
+    ("pg_relation_size", _INT, _measure, ((_TEXT,),)),
+    ("pg_table_size", _INT, _measure, ((_TEXT,),)),
+    ("pg_total_relation_size", _INT, _measure, ((_TEXT,),)),
+    ("pg_indexes_size", _INT, _nothing, ((_TEXT,),)),
+    ("pg_database_size", _INT, _nothing, ((_TEXT,),)),
+    ("pg_size_pretty", _TEXT, _show_size, ((_INT,),)),
+    ("quote_literal", _TEXT, _quote_literal, ((_TEXT,),)),
+    ("quote_nullable", _TEXT, lambda _, text: _quote_literal(_, text) or "NULL", ((_TEXT,),)),
+    ("pg_has_role", _BOOL, _has_role, ((_TEXT, _TEXT), (_TEXT, _TEXT, _TEXT))),
+    ("has_column_privilege", _BOOL, _may_with_column, ((_TEXT,) * 3, (_TEXT,) * 4)),
     ("pg_encoding_to_char", _TEXT, lambda _, number: "UTF8" if number == 6 else "", ((_INT,),)),
     ("current_setting", _TEXT, _tell_setting, ((_TEXT,), (_TEXT, _BOOL))),
     ("quote_ident", _TEXT, lambda _, name: None if name is None else quote_plainly(name), ((_TEXT,),)),

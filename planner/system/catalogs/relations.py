@@ -83,6 +83,7 @@ class Relation:
         definition: SELECT of a view.
         comment: of the relation.
         is_writable: whether the principal may write rows.
+        measure: returns the bytes of its base table; None where the principal may not know.
     """
 
     schema: str
@@ -95,6 +96,7 @@ class Relation:
     definition: str | None = None
     comment: str | None = None
     is_writable: bool = False
+    measure: Callable[[], int] | None = None
 
     @cached_property
     def types(self) -> Mapping[str, ColumnType]:
@@ -309,7 +311,14 @@ def _describe_table(catalog: VisibleCatalog, table: SecuredTable) -> Relation:
         None,
         comment,
         writes,
+        (lambda: _measure(table)) if table.access.is_unrestricted else None,
     )
+
+
+def _measure(table: SecuredTable) -> int:
+    """Return the bytes of the data files of a base table, as its manifest tells them."""
+    fragments = table.base.dataset.get_fragments()
+    return sum(file.file_size_bytes or 0 for one in fragments for file in one.metadata.files)
 
 
 def _number_all(names: Iterable[_Name]) -> Mapping[_Name, int]:

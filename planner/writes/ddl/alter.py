@@ -234,6 +234,7 @@ def prepare_alter(
         LanceGatewayError: the statement is invalid.
     """
     reader = Reader.of(sql, settings.schema, "ALTER")
+    reader.refuse_sequence()
     what = reader.choose("what is altered", "TABLE", "VIEW", "INDEX")
     if what == "INDEX":
         raise reader.unsupported_error(

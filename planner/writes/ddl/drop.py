@@ -38,6 +38,7 @@ def prepare_drop(
         LanceGatewayError: the statement is invalid.
     """
     reader = Reader.of(sql, settings.schema, "DROP")
+    reader.refuse_sequence()
     what = reader.choose("what is dropped", "TABLE", "VIEW", "INDEX", "SCHEMA", "TAG", "BRANCH")
     if_exists = reader.take("IF", "EXISTS")
     if what == "INDEX":

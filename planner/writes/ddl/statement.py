@@ -18,6 +18,7 @@ from planner.access.rights import Access
 from planner.access.unknown_names import unknown_schema_error
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
+from planner.sql.standard.spellings.refusals import NO_SEQUENCES
 from planner.sql.statement_reader import StatementReader
 from planner.sql.tokens import QUOTED, STRING, SqlText, tokenize
 from planner.tables.sources.base_table import BaseTable
@@ -67,6 +68,15 @@ class Reader(StatementReader):
     def next_word(self) -> str:
         """The word behind the current one."""
         return self.words[self.at + 1] if self.word else ""
+
+    def refuse_sequence(self) -> None:
+        """Refuse a statement about a sequence.
+
+        Raises:
+            UnsupportedError: it is one.
+        """
+        if self.is_at("SEQUENCE"):
+            raise self.unsupported_error(f"{NO_SEQUENCES}; it stands")
 
     def choose(self, what: str, *words: str) -> str:
         """Take one of several words.

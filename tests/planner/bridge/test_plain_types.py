@@ -103,6 +103,13 @@ def test_a_dictionary_without_entries_has_rows_that_are_null() -> None:
     assert normalize_layout(rows).equals(pa.nulls(2, pa.string()))
 
 
+def test_rows_of_null_structs_may_point_into_a_dictionary_without_entries() -> None:
+    kind = pa.struct([("d", pa.dictionary(pa.int8(), pa.string()))])
+    rows = normalize_layout(pa.array([None, [None]], pa.list_(kind)))
+    assert rows.to_pylist() == [None, [None]]
+    assert rows.type == pa.list_(pa.struct([("d", pa.string())]))
+
+
 def test_a_batch_takes_the_advertised_nullability() -> None:
     schema = pa.schema([pa.field("a", pa.int64(), nullable=False)])
     assert conform(pa.record_batch({"a": [1]}), schema).schema == schema

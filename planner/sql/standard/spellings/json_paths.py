@@ -13,11 +13,10 @@ from types import MappingProxyType
 from typing import Final
 
 from planner.sql.standard.spellings.calls import find_calls
+from planner.sql.standard.spellings.json_values import JSON_TYPES
 from planner.sql.standard.spellings.results import find_cast_operand, is_result
 from planner.sql.tokens import Copy, Edit, Piece, SqlText, quote
 
-_TYPES: Final = frozenset({"JSON", "JSONB"})
-"""What may be cast to before an operator, which reads any text as JSON."""
 ARROWS: Final[Mapping[str, str]] = MappingProxyType({"->": "json_extract", "->>": "json_extract_string"})
 _NAMES: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -42,7 +41,7 @@ def write_arrows(text: SqlText) -> Iterator[Edit]:
             continue
         first, arrow = find_cast_operand(text, i), i
         begin = text.start(first)
-        is_cast = words[i - 2] == "::" and words[i - 1] in _TYPES
+        is_cast = words[i - 2] == "::" and words[i - 1] in JSON_TYPES
         pieces: list[Piece | Copy] = [Copy(begin, text.end(i - 3 if is_cast else i - 1))]
         while words[arrow] in ARROWS:
             last = _find_last(text, arrow + 1)

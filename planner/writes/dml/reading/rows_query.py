@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
-from datafusion import DataFrame
+from datafusion import DataFrame, SessionContext
 
 from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, UnsupportedError
 from memwal.storage.table_names import TableName
@@ -14,12 +15,15 @@ from planner.binding.bind import bind
 from planner.binding.bound_statement import BoundStatement
 from planner.binding.names import TableColumns
 from planner.bridge.distance_functions import register_distances
+from planner.bridge.json.functions import WRITERS, register_json, register_writer
 from planner.bridge.parameter_types import infer_parameter_types
 from planner.bridge.plain_types import TypeSet, bind_values, normalize_schema, refuse_untyped
 from planner.bridge.row_expressions import policy_context
 from planner.bridge.run_control import RunControl, run_isolated
 from planner.plans.checks.coarse_instants import instants_of, may_lose_fractions, refuse_lost_fractions
+from planner.plans.contexts import Contexts
 from planner.plans.errors import translate_error
+from planner.plans.forms.json_types import mark_json, optimize_typed, type_json
 from planner.plans.forms.multisets import MULTISETS, number_equal_rows
 from planner.plans.forms.planned_frame import PlannedFrame, plan_unique
 from planner.scans.settings import SessionSettings
@@ -57,7 +61,7 @@ class _Tables:
 
 
 class _QueryRun:
-    """Keeps the error of a distance function, which DataFusion would replace by its own."""
+    """Keeps the error of a function of ours, which DataFusion would replace by its own."""
 
     failure: LanceGatewayError | None = None
 
@@ -124,13 +128,7 @@ class _RowsPlan:
     ) -> PlannedFrame:
         bound = self.bound
         context = policy_context()
-        for reference in bound.references:
-            schema = self.schemas[reference.table]
-            rows = conform(tables[reference.table], schema)
-            batches = rows.to_batches() or [pa.RecordBatch.from_pylist([], schema)]
-            context.register_record_batches(f'"{reference.private_name}"', [batches])
-        if bound.distances:
-            register_distances(context, bound.distances, run)
+        self._register(context, tables, run)
         text, param_values = (bound.render(), {}) if values is None else bound.with_values(values)
 
         def plan(text: str, _: str) -> DataFrame:
@@ -140,6 +138,8 @@ class _RowsPlan:
             return plan(part, part).schema()
 
         try:
+            if not WRITERS.isdisjoint(bound.json_functions):
+                text = self._type_json(context, tables, run, None if values is None else param_values, text)
             if MULTISETS.search(text):
                 text, _ = number_equal_rows(text, find_schema)
             frame = plan_unique(bound.kind, plan, text, text, find_schema)
@@ -149,6 +149,35 @@ class _RowsPlan:
         except Exception as error:
             raise translate_error(error, bound, run.failure) from error
         return frame
+
+    def _register(self, context: SessionContext, tables: Mapping[str, pa.Table], run: _QueryRun) -> None:
+        for reference in self.bound.references:
+            schema = self.schemas[reference.table]
+            rows = conform(tables[reference.table], schema)
+            batches = rows.to_batches() or [pa.RecordBatch.from_pylist([], schema)]
+            context.register_record_batches(f'"{reference.private_name}"', [batches])
+        register_distances(context, self.bound.distances, run)
+        register_json(context, self.bound.json_functions, run)
+
+    def _type_json(
+        self,
+        context: SessionContext,
+        tables: Mapping[str, pa.Table],
+        run: _QueryRun,
+        values: Mapping[str, pa.Scalar] | None,
+        sql: str,
+    ) -> str:
+        """Return the query with functions that write JSON of one type each, and register them."""
+        if values is None:
+            return mark_json(sql)
+        typed = Contexts(1, None).make(typing=True, sorts_whole=False)
+        self._register(typed, tables, run)
+
+        def find_schema(part: str) -> pa.Schema:
+            return typed.sql(part, param_values=dict(values) or None).schema()
+
+        optimize = partial(optimize_typed, typed, values, find_schema)
+        return type_json(sql, optimize, partial(register_writer, context, run))
 
 
 class RowsQuery:

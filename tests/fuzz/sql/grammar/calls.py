@@ -23,6 +23,8 @@ DATE, MOMENT, INSTANT, CLOCK, BYTES = (
     Family.CLOCK,
     Family.BYTES,
 )
+_WRITTEN = (INTEGER, TEXT, TRUTH, DATE)
+"""Families that all engines write as the same JSON."""
 _SAME = "the same"
 _UNKNOWN = "not agreed"
 
@@ -81,6 +83,29 @@ def call(
     return Call(family, tuple(pieces), arguments, inexact, widened, of_columns="DISTINCT {}" in native)
 
 
+JSON_CALLS: tuple[Call, ...] = (
+    *(
+        call(TEXT, "(to_json({}) || '')", one, duck="CAST(to_json({}) AS VARCHAR)", is_own=True)
+        for one in _WRITTEN
+    ),
+    call(
+        TEXT,
+        "(json_array({}, {} NULL ON NULL) || '')",
+        INTEGER,
+        TEXT,
+        duck="CAST(json_array({}, {}) AS VARCHAR)",
+        is_own=True,
+    ),
+    call(
+        TEXT,
+        "(json_object('k': {}, 'l': {}) || '')",
+        TEXT,
+        TRUTH,
+        duck="CAST(json_object('k', {}, 'l', {}) AS VARCHAR)",
+        is_own=True,
+    ),
+)
+"""Texts of JSON, which policies do not take."""
 SCALAR_CALLS: Mapping[Family, tuple[Call, ...]] = {
     INTEGER: (
         call(INTEGER, "({} + {})", INTEGER, INTEGER, widened=True),

@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from tests.fuzz.sql.grammar.calls import AGGREGATES, DERIVED, SCALAR_CALLS, WINDOWS, Call
+from tests.fuzz.sql.grammar.calls import AGGREGATES, DERIVED, JSON_CALLS, SCALAR_CALLS, WINDOWS, Call
 from tests.fuzz.sql.grammar.kinds import CANONICAL, COMMON, Family, Kind, draw_value
 from tests.fuzz.sql.grammar.tree import Column, Expression, Literal, Node, Parameter, Standard
 
@@ -50,12 +50,14 @@ class Expressions:
     Attributes:
         parametrised: Whether constants become parameters in the statement that is drawn.
         subquery: Draws an expression with a subquery.
+        writes_json: Whether it may call functions that write JSON.
     """
 
     rng: random.Random
     parametrised: bool = False
     subquery: Subquery | None = field(default=None)
     parameters: int = 0
+    writes_json: bool = False
 
     def scalar(self, scope: Scope, family: Family, depth: int) -> Expression:
         """An expression of a family; at depth 0 a column or a constant."""
@@ -66,6 +68,8 @@ class Expressions:
                 found = self.subquery(scope, family, depth - 1)
                 if found is not None:
                     return found
+            if self.writes_json and family is Family.TEXT:
+                calls = (*calls, *JSON_CALLS)
             return self.called(self.rng.choice(calls), scope, depth)
         return self.leaf(scope, family)
 

@@ -39,7 +39,7 @@ class Selects:
         self._begin(parametrised=False)
 
     def _begin(self, *, parametrised: bool) -> None:
-        self._expressions = Expressions(self._rng, parametrised)
+        self._expressions = Expressions(self._rng, parametrised, writes_json=True)
         self._sources = Sources(self._rng, self._shapes, self._expressions, self._derive)
         self._subqueries = Subqueries(self._rng, self._expressions, self._sources)
         self._expressions.subquery = self._subqueries.anywhere

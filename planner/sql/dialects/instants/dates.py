@@ -19,7 +19,7 @@ from planner.sql.dialects.build import (
     operand,
     raw,
 )
-from planner.sql.dialects.date_differences import UNITS, unit_of
+from planner.sql.dialects.instants.date_differences import UNITS, unit_of
 from planner.sql.dialects.source import DialectSource
 
 _BELOW_DAY = frozenset({"HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND"})
