@@ -15,6 +15,7 @@ from memwal.errors import (
     UnavailableError,
 )
 from planner.binding.substrait import Bound
+from planner.sql.rewrites.outer_qualifiers import QUALIFIER
 from planner.sql.subqueries.expressions import MORE_THAN_ONE
 
 _PRIVATE_NAME = re.compile(r'"([^"]+)#\d+"|\b(\w+)#\d+\b')
@@ -139,7 +140,7 @@ def translate_error(
     refused = _NO_FILES.search(text)
     if refused is not None:
         return UnavailableError(f"the statement could not use its temporary files: {refused[0]}")
-    message = _PRIVATE_NAME.sub(lambda match: match[1] or match[2], text)
+    message = _PRIVATE_NAME.sub(lambda match: match[1] or match[2], text).replace(f"{QUALIFIER}.", "")
     short = _WRAPPERS.sub("", _OWN_FIELD.sub("", message)).strip()
     mismatch = _NO_SIGNATURE.match(short)
     if mismatch is not None:
