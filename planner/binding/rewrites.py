@@ -128,7 +128,7 @@ REWRITES: Final = (
         lambda text, names: mended_extremes(text, names.find_number_columns),
     ),
     Rewrite(
-        COMPARISONS | {"IN", "BETWEEN"},
+        COMPARISONS | {"IN", "BETWEEN", "DISTINCT", "NULLIF", "CASE"},
         lambda text, names: compare_late_dates(text, names.find_instants),
     ),
     Rewrite(
