@@ -12,9 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from datafusion import DataFrame, SessionConfig, SessionContext
 
-from memwal.errors import LanceGatewayError
 from planner.access.rights import FULL_ACCESS, Access
-from planner.bridge.json_functions import JSON_FUNCTIONS, register_json
+from planner.bridge.row_expressions import register_row_functions
 from planner.bridge.run_control import RunControl
 from planner.engine import QueryEngine, SessionSettings
 from planner.writes.transactions import Transaction
@@ -99,13 +98,6 @@ class GatewayEngine:
         return replace(self, name=name, settings=settings)
 
 
-@dataclass
-class _NoExecution:
-    """Keeps the error of a call, which DataFusion tells as well."""
-
-    failure: LanceGatewayError | None = None
-
-
 class DataFusionEngine:
     """DataFusion over rows in memory."""
 
@@ -126,7 +118,7 @@ class DataFusionEngine:
         for rule in _WRONG_RULES:
             self._context.remove_optimizer_rule(rule)
         # For what policies say of rows; statements that call them are asked of DuckDB.
-        register_json(self._context, JSON_FUNCTIONS, _NoExecution())
+        register_row_functions(self._context)
 
     def set_table(self, name: str, table: pa.Table) -> None:
         """Hold these rows under a name."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from memwal.rules import IS_UUID
+from memwal.rules import IS_JSON, IS_UUID
 from tests.fuzz.sql.grammar import kinds
 from tests.fuzz.sql.grammar.kinds import KINDS, Kind, draw_value, kind_of
 from tests.fuzz.sql.grammar.sources import Shape
@@ -159,7 +159,9 @@ class TableSpec:
     def schema(self) -> pa.Schema:
         """With the key marked."""
         key = () if self.flavour is None else self.flavour.key
-        return pa.schema([*key, *(pa.field(name, kind.arrow) for name, kind in self.columns)])
+        rules = {kinds.JSON: {IS_JSON: b"true"}}
+        columns = (pa.field(name, kind.arrow, metadata=rules.get(kind)) for name, kind in self.columns)
+        return pa.schema([*key, *columns])
 
     @property
     def shape(self) -> Shape:
