@@ -26,6 +26,8 @@ from planner.bridge.run_control import raise_panics
 from planner.sql.tokens import quote
 
 _TABLE = "rows"
+ROW_FUNCTIONS = JSON_FUNCTIONS
+"""Functions that policies may call besides DataFusion's; they follow from the row alone."""
 
 T = TypeVar("T")
 
@@ -52,7 +54,7 @@ def policy_context() -> SessionContext:
 
 def register_row_functions(context: SessionContext) -> None:
     """Register the functions that read JSON, for expressions of policies."""
-    register_json(context, JSON_FUNCTIONS, _Calls())
+    register_json(context, ROW_FUNCTIONS, _Calls())
 
 
 def evaluate(
