@@ -159,8 +159,11 @@ class TableSpec:
     def schema(self) -> pa.Schema:
         """With the key marked."""
         key = () if self.flavour is None else self.flavour.key
-        rules = {kinds.JSON: {IS_JSON: b"true"}}
-        columns = (pa.field(name, kind.arrow, metadata=rules.get(kind)) for name, kind in self.columns)
+        rules = {IS_JSON: b"true"}
+        columns = (
+            pa.field(name, kind.arrow, metadata=rules if kind is kinds.JSON else None)
+            for name, kind in self.columns
+        )
         return pa.schema([*key, *columns])
 
     @property
