@@ -77,6 +77,18 @@ _ROW_COLUMNS = (
     "with stable row ids (CREATE TABLE .. WITH (stable_row_ids = true)) that the user may read as a whole; "
     "a search has none of them, and no table has _rowaddr"
 )
+_HINTS = (
+    (_NO_NANOSECONDS, _MICROSECONDS),
+    (
+        re.compile(r"Unary operator '\+' only supports"),
+        "leave the sign out, or cast what is behind it: + CAST(x AS DOUBLE)",
+    ),
+    (
+        re.compile(r"Invalid interval arithmetic operation"),
+        "multiply the number before, as in CAST(n * 3 || ' days' AS INTERVAL)",
+    ),
+)
+"""Messages without a way out, and what to write."""
 _FIXED = (
     (
         re.compile(r"Internal error: Uncomparable values"),
@@ -163,8 +175,9 @@ def translate_error(
     fixed = next((said for pattern, said in _FIXED if pattern.match(short)), None)
     if fixed is not None:
         return InvalidInputError(fixed)
-    if _NO_NANOSECONDS.search(short):
-        return InvalidInputError(f"{short.rstrip('.')}; {_MICROSECONDS}")
+    hint = next((said for pattern, said in _HINTS if pattern.search(short)), None)
+    if hint is not None:
+        return InvalidInputError(f"{short.rstrip('.')}; {hint}")
     if _EXHAUSTED in text:
         return ResourcesExhaustedError(_describe_exhaustion(short))
     if _PANIC not in text and any(mark in text for mark in (*_PLANNING, *_DATA)):
