@@ -181,7 +181,8 @@ def _find_cases(text: SqlText, column: int) -> Sequence[range]:
     words = text.words
     if words[find_start(text, column) - 1] != "CASE":
         return ()
-    literals, depth = [], 1
+    literals: list[range] = []
+    depth = 1
     for at in text.level(column + 1):
         depth += (words[at] == "CASE") - (words[at] == "END")
         if not depth:
