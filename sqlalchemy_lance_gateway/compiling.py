@@ -135,8 +135,8 @@ class GatewayTypeCompiler(compiler.GenericTypeCompiler):
         return "TEXT"
 
     def visit_JSON(self, type_: sa.JSON, **kw: Any) -> str:
-        """Write text: documents are stored as such."""
-        return "TEXT"
+        """Write text that must be JSON."""
+        return "JSON"
 
     def visit_ARRAY(self, type_: sa.ARRAY[Any], **kw: Any) -> str:
         """Write a list, or lists of lists."""

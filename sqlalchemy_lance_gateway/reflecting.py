@@ -37,7 +37,7 @@ _REMARKS: Final = b"ARROW:FLIGHT:SQL:REMARKS"
 _INDEX_TYPES: Final[Mapping[str, str]] = MappingProxyType({"LABELLIST": "LABEL_LIST"})
 
 _COLUMNS: Final = sa.text(
-    "SELECT column_name, column_default, is_uuid FROM system.columns "
+    "SELECT column_name, column_default, is_uuid, is_json FROM system.columns "
     "WHERE table_schema = :schema AND table_name = :name"
 )
 _CONSTRAINTS: Final = sa.text(
@@ -101,7 +101,11 @@ class ReflectingDialect(DefaultDialect):
             columns.append(
                 {
                     "name": field.name,
-                    "type": build_type(field, is_uuid=rules is not None and rules.is_uuid),
+                    "type": build_type(
+                        field,
+                        is_uuid=rules is not None and rules.is_uuid,
+                        is_json=rules is not None and rules.is_json,
+                    ),
                     "nullable": field.nullable,
                     "default": None if rules is None else rules.column_default,
                     "autoincrement": False,

@@ -147,15 +147,18 @@ class TextUuid(sa.Uuid[Any]):
         return (lambda value: None if value is None else uuid.UUID(value)) if self.as_uuid else None
 
 
-def build_type(field: pa.Field, *, is_uuid: bool = False) -> TypeEngine[Any]:
+def build_type(field: pa.Field, *, is_uuid: bool = False, is_json: bool = False) -> TypeEngine[Any]:
     """Return the SQLAlchemy type of a column.
 
     Args:
         field: of the table's schema, with the metadata of Flight SQL.
         is_uuid: whether the text in it is a UUID.
+        is_json: whether the text in it is JSON.
     """
     if is_uuid:
         return sa.Uuid()
+    if is_json:
+        return sa.JSON()
     precision = (field.metadata or {}).get(_PRECISION)
     length = None if precision is None else int(precision)
     if pa.types.is_string(field.type) or pa.types.is_large_string(field.type):

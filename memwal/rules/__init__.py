@@ -1,13 +1,13 @@
 """What a table demands of its rows, and gives to those that lack a column.
 
-- `row_rules`: lengths, UUIDs and checks, which every writer of this package applies.
+- `row_rules`: lengths, UUIDs, JSON and checks, which every writer of this package applies.
 - `constraints`: named constraints in a table's configuration.
 - `defaults`: values of columns that a row does not give.
 - `identity`: columns that number their rows.
 - `initial_values`: values of columns in rows that are older than they.
 - `expressions`: SQL expressions over rows, evaluated by DataFusion.
 
-Lengths, UUIDs and defaults are in the metadata of their columns; see `COLUMN_RULES`.
+Lengths, UUIDs, JSON and defaults are in the metadata of their columns; see `COLUMN_RULES`.
 """
 
 from memwal.rules.constraints import (
@@ -34,6 +34,7 @@ from memwal.rules.initial_values import (
 )
 from memwal.rules.row_rules import (
     COLUMN_RULES,
+    IS_JSON,
     IS_UUID,
     MAX_LENGTH,
     UUID_PATTERN,
@@ -49,6 +50,7 @@ __all__ = [
     "DEFAULT",
     "IDENTITY",
     "INITIAL_VALUE",
+    "IS_JSON",
     "IS_UUID",
     "MAX_LENGTH",
     "UUID_PATTERN",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -19,7 +20,9 @@ MAX_LENGTH: Final = b"lance-gateway:max-length"
 """In a column's metadata: the most characters of a text, or bytes of a binary value."""
 IS_UUID: Final = b"lance-gateway:uuid"
 """In a column's metadata: "true" for a text that is a UUID in its usual form."""
-COLUMN_RULES: Final = (MAX_LENGTH, IS_UUID, DEFAULT)
+IS_JSON: Final = b"lance-gateway:json"
+"""In a column's metadata: "true" for a text that is JSON."""
+COLUMN_RULES: Final = (MAX_LENGTH, IS_UUID, IS_JSON, DEFAULT)
 """Keys of all rules in the metadata of a column."""
 UUID_PATTERN: Final = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
 _SHOWN: Final = 40
@@ -34,6 +37,7 @@ class RowRules:
         key: columns of the primary key, for messages.
         lengths: column -> the most characters or bytes, in pairs.
         uuids: columns of UUIDs.
+        documents: columns of JSON.
         checks: enforced CHECK constraints.
     """
 
@@ -41,6 +45,7 @@ class RowRules:
     key: tuple[str, ...] = ()
     lengths: tuple[tuple[str, int], ...] = ()
     uuids: tuple[str, ...] = ()
+    documents: tuple[str, ...] = ()
     checks: tuple[Constraint, ...] = ()
 
     def check(self, rows: pa.Table) -> None:
@@ -55,6 +60,8 @@ class RowRules:
             self._check_length(rows, name, limit)
         for name in self.uuids:
             self._check_uuids(rows, name)
+        for name in self.documents:
+            self._check_documents(rows, name)
         if self.checks:
             self._check_constraints(rows)
 
@@ -87,6 +94,20 @@ class RowRules:
                 f"{self._describe_row(rows, row)} has {_shorten(column[row])} there"
             )
             raise InvalidInputError(msg)
+
+    def _check_documents(self, rows: pa.Table, name: str) -> None:
+        for row, text in enumerate(rows.column(name).to_pylist()):
+            if text is None:
+                continue
+            try:
+                json.loads(text, parse_constant=_refuse_constant)
+            except (ValueError, RecursionError) as error:
+                msg = (
+                    f"{self._where}column {name!r} takes JSON, and {self._describe_row(rows, row)} has "
+                    f"{_shorten(rows.column(name)[row])} there ({error}): write text in double quotes, or "
+                    "let the column take any text by ALTER COLUMN .. TYPE TEXT"
+                )
+                raise InvalidInputError(msg) from error
 
     def _check_constraints(self, rows: pa.Table) -> None:
         try:
@@ -149,6 +170,11 @@ def _evaluate_check(check: Constraint, rows: pa.Table) -> pa.ChunkedArray:
     return values
 
 
+def _refuse_constant(name: str) -> None:
+    msg = f"{name} is no number in JSON"
+    raise ValueError(msg)
+
+
 def _is_binary(kind: pa.DataType) -> bool:
     return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
 
@@ -184,13 +210,16 @@ def build_row_rules(name: str, schema: pa.Schema, constraints: Iterable[Constrai
         constraints: of the table.
     """
     checks = [one for one in constraints if one.kind is ConstraintKind.CHECK and one.enforced]
-    uuids = [
-        field.name
-        for field in schema
-        if (field.metadata or {}).get(IS_UUID) == b"true" and _is_text(field.type)
-    ]
+    uuids, documents = (
+        tuple(
+            field.name
+            for field in schema
+            if (field.metadata or {}).get(rule) == b"true" and _is_text(field.type)
+        )
+        for rule in (IS_UUID, IS_JSON)
+    )
     lengths = tuple(list_lengths(schema).items())
-    return RowRules(name, list_key_columns(schema), lengths, tuple(uuids), tuple(checks))
+    return RowRules(name, list_key_columns(schema), lengths, uuids, documents, tuple(checks))
 
 
 def read_row_rules(name: str, dataset: Any) -> RowRules:  # noqa: ANN401 - lance types

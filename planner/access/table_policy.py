@@ -26,7 +26,7 @@ from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionErro
 from memwal.transforms.determinism import find_unstable_parts, list_subexpressions
 from planner.access.rights import TableAccess
 from planner.bridge.plan_shape import find_direct_shape
-from planner.bridge.row_expressions import evaluate, policy_context, run_on_own_thread
+from planner.bridge.row_expressions import ROW_FUNCTIONS, evaluate, policy_context, run_on_own_thread
 from planner.predicates.predicate import Predicate, decode
 from planner.sql.standard.row_expressions import mend_expression
 
@@ -188,7 +188,7 @@ def _parse_expression(frame: DataFrame, what: str, text: str) -> Expr:
         InvalidInputError: it depends on more than the row.
     """
     parsed = frame.parse_sql_expr(text)
-    unstable = find_unstable_parts(parsed)
+    unstable = [one for one in find_unstable_parts(parsed) if one not in ROW_FUNCTIONS]
     if unstable:
         msg = f"{what} uses {', '.join(unstable)}, but a policy must follow from the row alone"
         raise InvalidInputError(msg)

@@ -19,6 +19,7 @@ from planner.bridge.distance_functions import is_vector_type
 from planner.sql.as_of import AsOf
 from planner.sql.dialects.names import KnownNames, NamedTable
 from planner.sql.references import QUERY_STARTS, References, TableSite
+from planner.sql.rewrites.outer_qualifiers import QUALIFIER
 from planner.sql.search_call import SearchCall
 from planner.sql.tokens import Edit, SqlText, fold, quote, tokenize
 from planner.system.catalogs.information_schema import DATAFUSION_TABLES
@@ -307,6 +308,13 @@ class StatementNames:
         }
         return numbers, {name for name in numbers if any(map(pa.types.is_floating, kinds[name]))}
 
+    def find_plain_columns(self) -> set[str]:
+        """Return the names of columns that have no fields in any table so far."""
+        tables = dict.fromkeys((reference.table, reference.as_of) for reference in self.references)
+        fields = [field for table in tables for field in self.table_schema(*table)]
+        nested = {field.name for field in fields if pa.types.is_nested(field.type)}
+        return {field.name for field in fields} - nested
+
     def find_columns(self, is_kind: Callable[[pa.DataType], bool]) -> dict[str, pa.DataType]:
         """Return the names of columns of a kind that have one type in all tables, with that type."""
         tables = dict.fromkeys(
@@ -333,6 +341,8 @@ class StatementNames:
     ) -> Iterator[Edit]:
         """Yield edits that drop catalog and schema from names such as main.orders.id.
 
+        A name that could be that of a field gets a schema that is none: see `rewrites.outer_qualifiers`.
+
         Args:
             references: of the text.
             text: of the statement, or of a view.
@@ -354,6 +364,8 @@ class StatementNames:
             first, last = text.start(chain.first), text.start(chain.first + 2 * dropped)
             if name in aliases:
                 yield Edit.replace(first, text.end(chain.first + 2 * dropped), quote(aliases[name]))
+            elif chain.parts[-1] != "*" and name.table in self.find_plain_columns():
+                yield Edit.replace(first, last, f"{QUALIFIER}.")
             else:
                 yield Edit(first, last, [])
 

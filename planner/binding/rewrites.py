@@ -22,6 +22,7 @@ from planner.sql.rewrites.clauses import rewrite_fetch, rewrite_recursive_column
 from planner.sql.rewrites.computed_lists import compute_lists_by_row
 from planner.sql.rewrites.constant_sides import OPPOSITES, exchange_constant_sides
 from planner.sql.rewrites.extremes import mended_extremes
+from planner.sql.rewrites.outer_qualifiers import qualify_outer_names
 from planner.sql.rewrites.quantified_comparisons import rewrite_quantified_comparisons
 from planner.sql.rewrites.scalar_subqueries import (
     rewrite_exists_of_one_row,
@@ -46,8 +47,10 @@ class Names:
 
     Attributes:
         relations: tables and aliases.
+        qualified: first tokens of names of columns that have two parts.
         find_names_among: returns the tables that are read among some tokens, and their columns.
         find_number_columns: returns the columns that are numbers in all tables, and those that may be NaN.
+        find_plain: returns the columns that have no fields in any table.
         find_instants: returns the columns that are timestamps of one type in all tables, with that type.
         find_times: returns the columns that are times of day of one type in all tables, with that type.
         find_vectors: returns the columns that hold vectors.
@@ -58,8 +61,10 @@ class Names:
     """
 
     relations: Collection[str]
+    qualified: Sequence[int]
     find_names_among: Callable[[range], Collection[str]]
     find_number_columns: Callable[[], tuple[Collection[str], Collection[str]]]
+    find_plain: Callable[[], Collection[str]]
     find_instants: Callable[[], Mapping[str, pa.DataType]]
     find_times: Callable[[], Mapping[str, pa.DataType]]
     find_vectors: Callable[[], frozenset[str]]
@@ -110,6 +115,10 @@ REWRITES: Final = (
     Rewrite(frozenset({"EXISTS"}), lambda text, _: rewrite_exists_of_one_row(text)),
     Rewrite(frozenset({NESTED}), lambda text, _: rewrite_nullable_subqueries(text)),
     Rewrite(
+        frozenset({NESTED}),
+        lambda text, names: qualify_outer_names(text, names.qualified, names.relations, names.find_plain),
+    ),
+    Rewrite(
         frozenset({"COUNT", "CASE", "COALESCE", "NVL", "IFNULL", "HAVING"}),
         lambda text, _: rewrite_scalar_totals(text),
     ),
@@ -118,7 +127,7 @@ REWRITES: Final = (
         lambda text, names: mended_extremes(text, names.find_number_columns),
     ),
     Rewrite(
-        COMPARISONS | {"IN", "BETWEEN"},
+        COMPARISONS | {"IN", "BETWEEN", "DISTINCT", "NULLIF", "CASE"},
         lambda text, names: compare_late_dates(text, names.find_instants),
     ),
     Rewrite(

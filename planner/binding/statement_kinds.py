@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
 from memwal.errors import UnsupportedError
@@ -15,6 +17,25 @@ _OFFERED: Final = (
     "there are SELECT, WITH, VALUES, EXPLAIN [ANALYZE], DESCRIBE, SHOW, SET, RESET, USE, and "
     "INSERT, UPDATE, DELETE, MERGE, TRUNCATE, CREATE, ALTER, DROP, OPTIMIZE, RESTORE, ANALYZE, KILL QUERY"
 )
+_WAYS_OUT: Final[Mapping[str, str]] = MappingProxyType(
+    dict.fromkeys(("GRANT", "REVOKE"), "rights are in the policy file of the gateway (auth.policy_file)")
+    | dict.fromkeys(
+        ("PREPARE", "EXECUTE", "DEALLOCATE"), "clients prepare statements by Flight SQL, not by statements"
+    )
+    | dict.fromkeys(
+        ("DECLARE", "FETCH", "CLOSE", "MOVE"), "results are read as they arrive: there are no cursors"
+    )
+    | dict.fromkeys(("LISTEN", "NOTIFY", "UNLISTEN"), "lance_changes(.., follow => true) tells what changes")
+    | {
+        "COPY": "load rows by bulk ingestion or INSERT .. SELECT, and save results in the client",
+        "LOCK": "COMMIT fails if others changed the rows that a transaction changed: repeat it then",
+        "VACUUM": "OPTIMIZE compacts a table, and `lance-gateway pipeline clean` removes old files",
+        "REINDEX": "OPTIMIZE t INDEXES brings the indexes of a table up to date",
+        "CALL": "there are no procedures: send their statements",
+        "DO": "there are no procedures: send their statements",
+    }
+)
+"""What to do in the place of statements of other databases."""
 _NO_QUERIES: Final = re.compile(
     "INSERT|UPDATE|DELETE|MERGE|CREATE|DROP|ALTER|TRUNCATE|OPTIMIZE|RESTORE|REPLACE"
     "|BEGIN|START|COMMIT|ROLLBACK|SAVEPOINT|RELEASE|ABORT|END"
@@ -58,7 +79,7 @@ def classify_statement(text: SqlText) -> tuple[StatementKind, int | None]:
         raise UnsupportedError(f"{word} is no query, and a query is expected here: SELECT, WITH or VALUES")
     refuse_misread(text)
     shown = " ".join(token.text for token in text.tokens[: 2 if word == "SHOW" else 1])
-    raise UnsupportedError(f"The statement {shown!r} is not offered; {_OFFERED}")
+    raise UnsupportedError(f"The statement {shown!r} is not offered; {_WAYS_OUT.get(word, _OFFERED)}")
 
 
 def drop_format(text: SqlText, start: int) -> list[Edit]:

@@ -90,9 +90,16 @@ def _strip(kind: pa.DataType) -> pa.DataType:
     return plain_type(kind)
 
 
+def _is_span(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_interval(kind) or pa.types.is_duration(kind))
+
+
 def _is_wider(bound: pa.DataType, told: pa.DataType) -> bool:
-    """Return whether arithmetic with bound numbers differs from arithmetic with numbers of the told type."""
+    """Return whether arithmetic with bound values differs from arithmetic with values of the told type."""
     types = pa.types
+    if types.is_temporal(told):
+        # `? + INTERVAL '1 day'` tells an interval, and `at - ?` an instant.
+        return bool(types.is_temporal(bound)) and _is_span(bound) != _is_span(told)
     if types.is_floating(bound):
         narrower = types.is_floating(told) and told.bit_width < bound.bit_width
         return bool(types.is_integer(told) or types.is_decimal(told) or narrower)

@@ -10,6 +10,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import cache, reduce
 from operator import and_
 from typing import TypeVar
@@ -18,11 +19,15 @@ import numpy as np
 import pyarrow as pa
 from datafusion import DataFrame, Expr, SessionConfig, SessionContext, col
 
+from memwal.errors import LanceGatewayError
+from planner.bridge.json_functions import JSON_FUNCTIONS, register_json
 from planner.bridge.plan_reading import Expression
 from planner.bridge.run_control import raise_panics
 from planner.sql.tokens import quote
 
 _TABLE = "rows"
+ROW_FUNCTIONS = JSON_FUNCTIONS
+"""Functions that policies may call besides DataFusion's; they follow from the row alone."""
 
 T = TypeVar("T")
 
@@ -32,10 +37,24 @@ def run_on_own_thread(step: Callable[[], T]) -> T:
     return _threads().submit(step).result()
 
 
+@dataclass
+class _Calls:
+    """Calls of functions, whose error DataFusion tells as well."""
+
+    failure: LanceGatewayError | None = None
+
+
 def policy_context() -> SessionContext:
-    """Make a context in which rows keep their order, and text its type."""
+    """Make a context in which rows keep their order, text its type, and JSON is read."""
     config = SessionConfig().with_target_partitions(1).set("datafusion.execution.time_zone", "+00:00")
-    return SessionContext(config.set("datafusion.sql_parser.map_string_types_to_utf8view", "false"))
+    context = SessionContext(config.set("datafusion.sql_parser.map_string_types_to_utf8view", "false"))
+    register_row_functions(context)
+    return context
+
+
+def register_row_functions(context: SessionContext) -> None:
+    """Register the functions that read JSON, for expressions of policies."""
+    register_json(context, ROW_FUNCTIONS, _Calls())
 
 
 def evaluate(

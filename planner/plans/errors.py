@@ -15,6 +15,7 @@ from memwal.errors import (
     UnavailableError,
 )
 from planner.binding.substrait import Bound
+from planner.sql.rewrites.outer_qualifiers import QUALIFIER
 from planner.sql.subqueries.expressions import MORE_THAN_ONE
 
 _PRIVATE_NAME = re.compile(r'"([^"]+)#\d+"|\b(\w+)#\d+\b')
@@ -76,6 +77,18 @@ _ROW_COLUMNS = (
     "with stable row ids (CREATE TABLE .. WITH (stable_row_ids = true)) that the user may read as a whole; "
     "a search has none of them, and no table has _rowaddr"
 )
+_HINTS = (
+    (_NO_NANOSECONDS, _MICROSECONDS),
+    (
+        re.compile(r"Unary operator '\+' only supports"),
+        "leave the sign out, or cast what is behind it: + CAST(x AS DOUBLE)",
+    ),
+    (
+        re.compile(r"Invalid interval arithmetic operation"),
+        "multiply the number before, as in CAST(n * 3 || ' days' AS INTERVAL)",
+    ),
+)
+"""Messages without a way out, and what to write."""
 _FIXED = (
     (
         re.compile(r"Internal error: Uncomparable values"),
@@ -139,7 +152,7 @@ def translate_error(
     refused = _NO_FILES.search(text)
     if refused is not None:
         return UnavailableError(f"the statement could not use its temporary files: {refused[0]}")
-    message = _PRIVATE_NAME.sub(lambda match: match[1] or match[2], text)
+    message = _PRIVATE_NAME.sub(lambda match: match[1] or match[2], text).replace(f"{QUALIFIER}.", "")
     short = _WRAPPERS.sub("", _OWN_FIELD.sub("", message)).strip()
     mismatch = _NO_SIGNATURE.match(short)
     if mismatch is not None:
@@ -162,8 +175,9 @@ def translate_error(
     fixed = next((said for pattern, said in _FIXED if pattern.match(short)), None)
     if fixed is not None:
         return InvalidInputError(fixed)
-    if _NO_NANOSECONDS.search(short):
-        return InvalidInputError(f"{short.rstrip('.')}; {_MICROSECONDS}")
+    hint = next((said for pattern, said in _HINTS if pattern.search(short)), None)
+    if hint is not None:
+        return InvalidInputError(f"{short.rstrip('.')}; {hint}")
     if _EXHAUSTED in text:
         return ResourcesExhaustedError(_describe_exhaustion(short))
     if _PANIC not in text and any(mark in text for mark in (*_PLANNING, *_DATA)):

@@ -95,6 +95,8 @@ class References:
     tables: list[TableSite] = field(default_factory=list)
     functions: list[FunctionSite] = field(default_factory=list)
     chains: list[ColumnChain] = field(default_factory=list)
+    # First tokens of names of two parts outside FROM, e.g. orders.id.
+    qualified: list[int] = field(default_factory=list)
     aliases: set[str] = field(default_factory=set)
     common_tables: set[str] = field(default_factory=set)
     # Token of a CTE's name -> its new name, if an outer CTE has the same name.
@@ -220,7 +222,7 @@ class _Walk:
         return self.words[i - 1] == "DISTINCT" and self.words[i - 2] in {"IS", "NOT"}
 
     def _record_chain(self, i: int) -> None:
-        """Record a name of three parts or more, such as main.orders.id or lance.main.orders.*."""
+        """Record a name of two parts, or of more, such as main.orders.id or lance.main.orders.*."""
         words = self.words
         if i not in self._names:
             return
@@ -231,6 +233,8 @@ class _Walk:
             parts.append("*" if words[j] == "*" else self._names[j])
         if len(parts) > 2:
             self.references.chains.append(ColumnChain(i, tuple(parts)))
+        elif len(parts) == 2 and parts[1] != "*" and words[j + 1] != "(":
+            self.references.qualified.append(i)
 
     # Tables in FROM
 

@@ -13,7 +13,7 @@ from memwal.base.comments import read_column_comment, read_table_comment
 from memwal.base.index_details import RegionField, RegionSpec
 from memwal.creating import list_not_null_columns
 from memwal.creating.key_index import list_default_columns, list_wanted_columns
-from memwal.rules import IS_UUID, list_defaults, list_identities, list_lengths
+from memwal.rules import IS_JSON, IS_UUID, list_defaults, list_identities, list_lengths
 from memwal.storage.table_names import TableName
 from planner.access.secured_table import SecuredTable
 from planner.access.visible_catalog import VisibleCatalog
@@ -152,6 +152,8 @@ def _define_columns(schema: pa.Schema) -> Iterator[str]:
             kind = f"{'VARBINARY' if kind == 'BYTEA' else 'VARCHAR'}({lengths[field.name]})"
         elif (field.metadata or {}).get(IS_UUID) == b"true":
             kind = "UUID"
+        elif (field.metadata or {}).get(IS_JSON) == b"true":
+            kind = "JSON"
         default, comment = defaults.get(field.name), read_column_comment(field)
         words: Sequence[str] = (
             quote(field.name),

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from memwal.base.comments import read_column_comment
-from memwal.rules import IS_UUID, list_defaults, list_lengths
+from memwal.rules import IS_JSON, IS_UUID, list_defaults, list_lengths
 from memwal.storage.table_names import TableName
 from planner.access.visible_catalog import VisibleCatalog
 from planner.system.listing import TABLE_FIELDS, OfTables
@@ -27,6 +27,7 @@ class Columns(OfTables):
             ("column_default", pa.string()),
             ("max_length", pa.int64()),
             ("is_uuid", pa.bool_()),
+            ("is_json", pa.bool_()),
             ("comment", pa.string()),
         ]
     )
@@ -41,6 +42,7 @@ class Columns(OfTables):
                 "column_default": None if default is None else default.expression,
                 "max_length": lengths.get(field.name),
                 "is_uuid": (field.metadata or {}).get(IS_UUID) == b"true",
+                "is_json": (field.metadata or {}).get(IS_JSON) == b"true",
                 "comment": read_column_comment(field),
             }
 

@@ -157,7 +157,7 @@ def test_a_unique_index_is_refused_with_the_way_out(
         (sa.LargeBinary(8), "VARBINARY(8)"),
         (sa.BINARY(8), "BINARY(8)"),
         (sa.Uuid(), "UUID"),
-        (sa.JSON(), "TEXT"),
+        (sa.JSON(), "JSON"),
         (sa.ARRAY(sa.Integer), "INTEGER[]"),
         (sa.ARRAY(sa.Integer, dimensions=2), "INTEGER[][]"),
         (VECTOR(8), "FIXED_SIZE_LIST(REAL, 8)"),

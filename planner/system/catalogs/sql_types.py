@@ -9,7 +9,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from memwal.rules import IS_UUID, list_lengths
+from memwal.rules import IS_JSON, IS_UUID, list_lengths
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +139,8 @@ def list_column_types(schema: pa.Schema) -> dict[str, ColumnType]:
         found = _find_type(field.type)
         if (field.metadata or {}).get(IS_UUID) == b"true":
             found = ColumnType(TYPES["uuid"])
+        elif (field.metadata or {}).get(IS_JSON) == b"true":
+            found = ColumnType(TYPES["json"])
         elif field.name in lengths:
             kind = VARCHAR if found.kind is TYPES["text"] else found.kind
             found = replace(found, kind=kind, length=lengths[field.name])

@@ -120,10 +120,12 @@ def prepare_create_index(
     kind = "BTREE"
     if reader.take("USING"):
         kind = reader.choose("a type of index", *_TYPES)
-    columns = [column for column, _ in reader.read_name_list("A column")]
+    columns = _read_columns(reader)
     if kind == "BTREE" and reader.take("USING"):
         kind = reader.choose("a type of index", *_TYPES)
     options = reader.options() if reader.take("WITH") else {}
+    if reader.word == "WHERE":
+        raise reader.unsupported_error("An index is of all rows: leave the condition out; it stands")
     reader.expect_end()
     if len(columns) > 1 and (kind not in _OF_SEVERAL_COLUMNS or len(set(columns)) < len(columns)):
         msg = (
@@ -163,6 +165,22 @@ def prepare_create_index(
         return DONE
 
     return PreparedDefinition(reader.text.sql, create, table_name)
+
+
+def _read_columns(reader: Reader) -> list[str]:
+    """Read columns in brackets; an index has no order, and is read in any."""
+    reader.expect("(")
+    columns: list[str] = []
+    while not columns or reader.take(","):
+        if reader.next_word == "(":
+            raise reader.unsupported_error(
+                "An index is of columns, and not of what is computed: keep that in a column; it stands"
+            )
+        columns.append(reader.name("A column"))
+        reader.take("ASC") or reader.take("DESC")
+        reader.take("NULLS", "FIRST") or reader.take("NULLS", "LAST")
+    reader.expect(")")
+    return columns
 
 
 def build_index(

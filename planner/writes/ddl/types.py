@@ -1,7 +1,7 @@
 """Types of columns, by their names in DataFusion, Postgres and their clients.
 
 BIGINT, DECIMAL(10, 2), TIMESTAMP WITH TIME ZONE, TEXT[]
-VARCHAR(20), VARBINARY(16), UUID: types with a rule for the column's values
+VARCHAR(20), VARBINARY(16), UUID, JSON: types with a rule for the column's values
 FLOAT[128], VECTOR(128), HALFVEC(128), FIXED_SIZE_LIST(FLOAT, 128)
 STRUCT<street TEXT, zip INT>, LIST<INT>
 """
@@ -17,7 +17,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from memwal.rules import IDENTITY, IS_UUID, MAX_LENGTH, Identity
+from memwal.rules import IDENTITY, IS_JSON, IS_UUID, MAX_LENGTH, Identity
 from planner.writes.ddl.statement import Reader
 
 _UNITS: Final = ("s", "ms", "us", "ns")
@@ -38,7 +38,7 @@ _PLAIN: Final[Mapping[str, pa.DataType]] = MappingProxyType(
     | dict.fromkeys(("FLOAT", "REAL", "FLOAT4", "FLOAT32"), pa.float32())
     | dict.fromkeys(("DOUBLE", "FLOAT8", "FLOAT64"), pa.float64())
     | dict.fromkeys(("TEXT", "STRING", "VARCHAR", "CHAR", "CHARACTER", "NVARCHAR", "NCHAR"), pa.string())
-    | dict.fromkeys(("UTF8", "UUID", "CLOB"), pa.string())
+    | dict.fromkeys(("UTF8", "UUID", "JSON", "JSONB", "CLOB"), pa.string())
     | dict.fromkeys(("LARGE_STRING", "LARGEUTF8"), pa.large_string())
     | dict.fromkeys(("BYTEA", "BLOB", "VARBINARY", "BYTES"), pa.binary())
     | dict.fromkeys(("LARGE_BINARY", "LARGEBINARY"), pa.large_binary())
@@ -58,11 +58,10 @@ _WITH_LENGTH: Final = frozenset({"VARCHAR", "CHAR", "CHARACTER", "NVARCHAR", "NC
     "BLOB",
     "BYTES",
 }
+_RULES: Final[Mapping[str, bytes]] = MappingProxyType({"UUID": IS_UUID, "JSON": IS_JSON, "JSONB": IS_JSON})
 _LONGEST: Final = 2**31 - 1
 _REFUSED: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "JSON": "Lance tables keep no JSON that MemWAL takes: use TEXT",
-        "JSONB": "Lance tables keep no JSON that MemWAL takes: use TEXT",
         "MAP": "maps can't be stored: use a LIST of STRUCT<key .., value ..>",
         "INTERVAL": "intervals can't be stored: use a number, or DURATION",
         "ENUM": "there are no enumerations: use TEXT",
@@ -118,7 +117,7 @@ def read_type(reader: Reader) -> pa.DataType:
 def _check_no_rules(reader: Reader, element: ColumnType) -> None:
     if element.rules:
         raise reader.unsupported_error(
-            "Lengths and UUIDs are not checked inside of lists and structs: use TEXT or BYTEA; it ends"
+            "Lengths, UUIDs and JSON are not checked inside of lists and structs: use TEXT or BYTEA; it ends"
         )
 
 
@@ -143,8 +142,8 @@ def _read_element(reader: Reader) -> ColumnType:
         reader.take("VARYING")
     if word in _WITH_LENGTH and reader.take("("):
         return ColumnType(kind, _read_length(reader))
-    if word == "UUID":
-        return ColumnType(kind, {IS_UUID: b"true"})
+    if word in _RULES:
+        return ColumnType(kind, {_RULES[word]: b"true"})
     if word == "FLOAT" and reader.take("("):
         kind = pa.float32() if reader.number("a precision") <= 24 else pa.float64()
         reader.expect(")")

@@ -21,7 +21,7 @@ from tests.fuzz.sql.judges.answers import rows_of
 from tests.fuzz.sql.judges.engines import Engine, GatewayEngine, Refused
 from tests.fuzz.sql.judges.known import CAUTIOUS, known_refusal
 from tests.fuzz.sql.judges.shrinking import shrink
-from tests.fuzz.sql.judges.verdicts import Tally, Verdict
+from tests.fuzz.sql.judges.verdicts import Outcome, Tally, Verdict
 from tests.fuzz.sql.judges.worlds import World
 from tests.fuzz.sql.lake.access import Rights
 from tests.fuzz.sql.lake.changes import Change, Changes
@@ -84,6 +84,10 @@ class Report:
         lines = [f"\nseed {self.seed}: {self.statements / max(self.seconds, 1e-9):.0f} statements/s"]
         tally = self.tally
         lines += [f"{count:10} {judge}" for judge, count in tally.counts.most_common()]
+        lines.append(
+            f"of {tally.outcomes.total()} statements that DuckDB answers: "
+            + ", ".join(f"{tally.outcomes[one]} ({tally.share(one):.2%}) {one.value}" for one in Outcome)
+        )
         lines.append(f"refused out of caution: {tally.refused_share:.1%} of the statements")
         lines += [
             f"{count:10} {words} (DataFusion alone is right in {tally.needless[words]}, "

@@ -9,6 +9,7 @@ import pytest
 from memwal.errors import CorruptDataError, InvalidInputError
 from memwal.rules import (
     CONSTRAINT,
+    IS_JSON,
     IS_UUID,
     MAX_LENGTH,
     Constraint,
@@ -28,6 +29,7 @@ SCHEMA = pa.schema(
         pa.field("name", pa.string(), metadata={MAX_LENGTH: b"3"}),
         pa.field("code", pa.binary(), metadata={MAX_LENGTH: b"2"}),
         pa.field("ref", pa.string(), metadata={IS_UUID: b"true"}),
+        pa.field("doc", pa.string(), metadata={IS_JSON: b"true"}),
         pa.field("qty", pa.int32()),
     ]
 )
@@ -53,6 +55,7 @@ def rules() -> RowRules:
         rows(name=["abc", "äöü", "", None]),
         rows(code=[b"12", b"", None]),
         rows(ref=[UUID, None]),
+        rows(doc=['{"a": [1, -2.5e3, null, true, "ä"]}', " 7 ", '""', "null", None]),
         rows(qty=[1, None]),
         rows(id=[]),
     ],
@@ -73,6 +76,10 @@ def test_values_within_limits_and_null_meet_all_rules(rules: RowRules, given: pa
         (rows(code=[b"123"]), "column 'code' takes at most 2 bytes, and the row with id = 0 has 3 there"),
         (rows(ref=[UUID, UUID.upper()]), "column 'ref' takes UUIDs, in lower case with hyphens"),
         (rows(ref=[UUID + "0"]), "column 'ref' takes UUIDs"),
+        (rows(id=[4, 5], doc=["[]", "{'a': 1}"]), "column 'doc' takes JSON, and the row with id = 5 has"),
+        (rows(doc=["NaN"]), "NaN is no number in JSON"),
+        (rows(doc=["[" * 100_000]), "column 'doc' takes JSON"),
+        (rows(doc=[""]), "column 'doc' takes JSON"),
         (
             rows(id=[1, 2, 3], qty=[1, 0, -1]),
             "the row with id = 2 violates constraint 'positive', CHECK (qty > 0) (qty = 0)",

@@ -286,6 +286,16 @@ def test_a_row_that_moved_to_a_hidden_region_does_not_come_back(
     ]
 
 
+def test_policies_read_json(root: Path, open_engine: Callable[[Path], QueryEngine]):
+    documents = ['{"team": "a", "to": {"mail": "x@y"}}', '{"team": "b"}', None]
+    lance.write_dataset(pa.table({"id": [1, 2, 3], "doc": documents}), root / "letters.lance")
+    access = TableAccess(row_filter="doc ->> 'team' = 'a'", masks={"doc": "json_extract(doc, '$.to.mail')"})
+    engine = open_engine(root)
+    check_table_access(engine.catalog.table("letters"), access)
+    seen = engine.prepare("SELECT id, doc FROM letters", access=create_principal(letters=access)).execute()
+    assert seen.read_all().to_pylist() == [{"id": 1, "doc": '"x@y"'}]
+
+
 def test_masks_of_every_type(root: Path, open_engine: Callable[[Path], QueryEngine]):
     table = typed_rows()
     lance.write_dataset(table, root / "typed.lance")

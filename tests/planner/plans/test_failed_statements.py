@@ -118,3 +118,14 @@ def test_other_panics_are_nobodys_fault(sql: str, text: str) -> None:
 def test_errors_that_are_no_panics_pass() -> None:
     with pytest.raises(KeyboardInterrupt), describe_panics("SELECT array_repeat(1, 2)"):
         raise KeyboardInterrupt("capacity overflow")
+
+
+@pytest.mark.parametrize(
+    ("sql", "way_out"),
+    [
+        ("SELECT + item FROM orders", "leave the sign out, or cast what is behind it"),
+        ("SELECT id * INTERVAL '1 day' FROM orders", "as in CAST(n * 3 || ' days' AS INTERVAL)"),
+    ],
+)
+def test_what_is_not_computed_is_refused_with_the_way_out(sql: str, way_out: str) -> None:
+    assert way_out in refusal(sql)

@@ -4,6 +4,8 @@
     valid_to = DATE '9999-12-31'   ->  valid_to = arrow_cast('9999-12-31', 'Timestamp(us)')
     at IN ('2024-01-01', '9999-12-31')
 ->  at IN (arrow_cast('2024-01-01', 'Timestamp(us)'), arrow_cast('9999-12-31', 'Timestamp(us)'))
+    nullif(valid_to, '9999-12-31'), CASE valid_to WHEN '9999-12-31' THEN 1 END
+->  the same
 """
 
 from __future__ import annotations
@@ -136,6 +138,16 @@ def _find_after(text: SqlText, column: int) -> Sequence[range]:
     if words[find_start(text, column) - 1] not in _BOUNDS:
         return ()
     at = column + 1
+    if words[at] == "IS":
+        at += 1 + (words[at + 1] == "NOT")
+        if words[at : at + 2] != ("DISTINCT", "FROM"):
+            return ()
+        literal = _read_literal(text, at + 2)
+        return (literal,) if literal and words[literal.stop] in _BOUNDS else ()
+    if words[at] == ",":
+        return _find_nullified(text, column)
+    if words[at] == "WHEN":
+        return _find_cases(text, column)
     if words[at] in COMPARISONS:
         literal = _read_literal(text, at + 1)
         return (literal,) if literal and words[literal.stop] in _BOUNDS else ()
@@ -152,6 +164,34 @@ def _find_after(text: SqlText, column: int) -> Sequence[range]:
         at = literal.stop + 1
         if words[literal.stop] != ",":
             return literals if words[literal.stop] == ")" else ()
+    return ()
+
+
+def _find_nullified(text: SqlText, column: int) -> Sequence[range]:
+    """Return the literal behind a column in nullif(column, literal)."""
+    first = find_start(text, column)
+    literal = _read_literal(text, column + 2)
+    if text.words[first - 2 : first] != ("NULLIF", "(") or literal is None:
+        return ()
+    return (literal,) if text.words[literal.stop] == ")" else ()
+
+
+def _find_cases(text: SqlText, column: int) -> Sequence[range]:
+    """Return the literals behind WHEN of CASE column, if they are alone there."""
+    words = text.words
+    if words[find_start(text, column) - 1] != "CASE":
+        return ()
+    literals: list[range] = []
+    depth = 1
+    for at in text.level(column + 1):
+        depth += (words[at] == "CASE") - (words[at] == "END")
+        if not depth:
+            return literals
+        if depth == 1 and words[at] == "WHEN":
+            literal = _read_literal(text, at + 1)
+            if literal is None or words[literal.stop] != "THEN":
+                return ()
+            literals.append(literal)
     return ()
 
 
@@ -177,6 +217,12 @@ def find_start(text: SqlText, column: int) -> int:
 
 
 def _read_literal(text: SqlText, at: int) -> range | None:
-    if text.words[at] == STRING:
-        return range(at, at + 1)
-    return range(at, at + 2) if text.words[at] == "DATE" and text.words[at + 1] == STRING else None
+    """Return the tokens of a text, DATE '..', TIMESTAMP '..' or TIMESTAMP(6) '..'; None for others."""
+    words, value = text.words, at
+    if words[at] in {"DATE", "TIMESTAMP"}:
+        value += 1
+        if words[at] == "TIMESTAMP" and words[value] == "(" and words[value + 2] == ")":
+            if text.name(value + 1) != "6":
+                return None
+            value += 3
+    return range(at, value + 1) if words[value] == STRING else None

@@ -19,6 +19,7 @@ from memwal.rules import (
     COLUMN_RULES,
     CONSTRAINT,
     DEFAULT,
+    IS_JSON,
     IS_UUID,
     MAX_LENGTH,
     UUID_PATTERN,
@@ -248,7 +249,8 @@ class SetLength:
 
     def _after(self) -> dict[str, str | None]:
         rules = self.column_type.rules
-        return {key.decode(): rules[key].decode() if key in rules else None for key in (MAX_LENGTH, IS_UUID)}
+        keys = (MAX_LENGTH, IS_UUID, IS_JSON)
+        return {key.decode(): rules[key].decode() if key in rules else None for key in keys}
 
     def rule(self, table: Table) -> Rule:
         """Return the rule for rows."""
@@ -263,12 +265,15 @@ class SetLength:
             violation = f"character_length({text}) > {most}"
         if IS_UUID in rules and not before.get(IS_UUID.decode()):
             violation = f"NOT regexp_like({column}, '{UUID_PATTERN}')"
+        if IS_JSON in rules and not before.get(IS_JSON.decode()):
+            violation = f"NOT json_valid({column})"
+        name = "UUID" if IS_UUID in rules else "JSON" if IS_JSON in rules else "value of that length"
         return Rule(
             f"change column {self.name!r}",
             _update(self.name, after),
             _update(self.name, {key: before.get(key) for key in after}),
             violation,
-            f"has a value there that is no {'UUID' if IS_UUID in rules else 'value of that length'}",
+            f"has a value there that is no {name}",
         )
 
 

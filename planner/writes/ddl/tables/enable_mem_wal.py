@@ -79,6 +79,11 @@ class EnableMemWal:
 
 def read_set(reader: Reader) -> EnableMemWal | SetKeyIndex | SetMaintainedIndexes:
     """Read ``SET (option = value, ..)``."""
+    if reader.word == "SCHEMA":
+        raise reader.unsupported_error(
+            "A table does not move between schemas: CREATE TABLE other.t AS SELECT copies it, and DROP TABLE "
+            "drops the old one; it stands"
+        )
     reader.take("TBLPROPERTIES")
     option_values = dict(reader.options())
     if option_values.keys() == {"key_index"}:

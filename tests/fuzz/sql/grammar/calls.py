@@ -16,12 +16,13 @@ INTEGER, FLOAT, DECIMAL, TEXT, TRUTH = (
     Family.TEXT,
     Family.TRUTH,
 )
-DATE, MOMENT, INSTANT, CLOCK, BYTES = (
+DATE, MOMENT, INSTANT, CLOCK, BYTES, JSON = (
     Family.DATE,
     Family.MOMENT,
     Family.INSTANT,
     Family.CLOCK,
     Family.BYTES,
+    Family.JSON,
 )
 _WRITTEN = (INTEGER, TEXT, TRUTH, DATE)
 """Families that all engines write as the same JSON."""
@@ -137,6 +138,10 @@ SCALAR_CALLS: Mapping[Family, tuple[Call, ...]] = {
         call(INTEGER, "year({})", DATE, is_own=True),
         call(INTEGER, "date_diff('month', {}, {})", DATE, DATE, is_own=True),
         call(INTEGER, "TRY_CAST({} AS BIGINT)", TEXT, duck=_UNKNOWN),
+        call(
+            INTEGER, "json_array_length({})", JSON, duck="CAST(json_array_length({}) AS BIGINT)", is_own=True
+        ),
+        call(INTEGER, "TRY_CAST(({} ->> 'a') AS BIGINT)", JSON, is_own=True),
     ),
     FLOAT: (
         call(FLOAT, "({} + {})", FLOAT, FLOAT, widened=True),
@@ -184,6 +189,17 @@ SCALAR_CALLS: Mapping[Family, tuple[Call, ...]] = {
         call(TEXT, "regexp_extract({}, '[ab]+')", TEXT, is_own=True),
         call(TEXT, "to_char({}, 'YYYY-FMMonth')", DATE, duck="strftime({}, '%Y-%B')", is_own=True),
         call(TEXT, "encode({}, 'hex')", BYTES, duck="lower(hex({}))"),
+        call(TEXT, "({} ->> 'b')", JSON, is_own=True),
+        call(TEXT, "(({} -> 'a') ->> 'a')", JSON, is_own=True),
+        call(TEXT, "json_extract_string({}, '$.b[#-1].a')", JSON, is_own=True),
+        call(
+            TEXT,
+            "json_extract({}, '$.b')",
+            JSON,
+            duck="CAST(json_extract({}, '$.b') AS VARCHAR)",
+            is_own=True,
+        ),
+        call(TEXT, "json_type({})", JSON, is_own=True),
     ),
     TRUTH: (
         *(call(TRUTH, f"({{}} {one} {{}})", INTEGER, INTEGER) for one in ("=", "<>", "<", "<=", ">", ">=")),
@@ -195,6 +211,10 @@ SCALAR_CALLS: Mapping[Family, tuple[Call, ...]] = {
         *(call(TRUTH, f"({{}} {one} {{}})", INSTANT, INSTANT) for one in ("=", ">")),
         *(call(TRUTH, f"({{}} {one} {{}})", CLOCK, CLOCK) for one in ("=", "<")),
         *(call(TRUTH, f"({{}} {one} {{}})", BYTES, BYTES) for one in ("=", "<")),
+        call(TRUTH, "({} = {})", JSON, JSON),
+        call(TRUTH, "(({} ->> 'b') = {})", JSON, TEXT, is_own=True),
+        call(TRUTH, "(({} -> 'a') IS NULL)", JSON, is_own=True),
+        call(TRUTH, "json_valid({})", JSON, is_own=True),
         call(TRUTH, "({} = {})", TRUTH, TRUTH),
         call(TRUTH, "({} > {})", INTEGER, FLOAT),
         call(TRUTH, "({} <= {})", INTEGER, DECIMAL),
@@ -262,6 +282,10 @@ DERIVED: Mapping[Family, tuple[Call, ...]] = {
         call(TEXT, "substr({}, 1, 1)", TEXT),
         call(TEXT, "lower({})", TEXT),
         call(TEXT, "CASE WHEN ({} < 'b') THEN {} END", TEXT, TEXT),
+    ),
+    JSON: (
+        call(TEXT, "({} ->> 'b')", JSON, is_own=True),
+        call(INTEGER, "TRY_CAST(({} ->> 'a') AS BIGINT)", JSON, is_own=True),
     ),
     DATE: (
         call(INTEGER, "EXTRACT(YEAR FROM {})", DATE),

@@ -24,6 +24,7 @@ class Family(Enum):
     INSTANT = "instant"
     CLOCK = "clock"
     BYTES = "bytes"
+    JSON = "json"
     OPAQUE = "opaque"
 
 
@@ -96,6 +97,18 @@ _TEXTS = (
     "TableScan: t",
     "Aggregate:",
 )
+_JSON = (
+    '{"a": 1, "b": "ab"}',
+    '{"b": [1, 2, {"a": "é"}], "a": null}',
+    '{"a": {"a": [true, 2.5]}, "b": "it\'s", "a b": 7}',
+    '{"a":-7,"b":false}',
+    '["a", {"a": 20}, []]',
+    "{}",
+    "[]",
+    "null",
+    "42",
+    '"ab"',
+)
 _DECIMALS = tuple(
     map(decimal.Decimal, ("0.00", "0.25", "1.00", "1.50", "7.50", "-1.25", "-7.00", "42.00", "99.99"))
 )
@@ -124,6 +137,7 @@ MONEY = Kind(
 TRUTH = Kind("bool", Family.TRUTH, pa.bool_(), (True, False), (), "BOOLEAN", pa.bool_())
 TEXT = Kind("text", Family.TEXT, pa.string(), _TEXTS, ("x" * 300, "\U0001f600"), "VARCHAR", pa.string())
 LARGE_TEXT = Kind("large_text", Family.TEXT, pa.large_string(), _TEXTS, (), "VARCHAR", pa.string())
+JSON = Kind("json", Family.JSON, pa.string(), _JSON, (), "VARCHAR", pa.string())
 BYTES = Kind(
     "binary", Family.BYTES, pa.binary(), (b"", b"\x00", b"a", b"\xff\x00", b"abc"), (), "", pa.binary()
 )
@@ -167,19 +181,19 @@ VECTOR = Kind("vector", Family.OPAQUE, pa.list_(pa.float32(), 2), ([0.0, 1.0], [
 
 KINDS = (
     INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FLOAT32, FLOAT64, DECIMAL, MONEY, TRUTH, TEXT,
-    LARGE_TEXT, BYTES, LARGE_BYTES, DATE, DATE64, MOMENT, MOMENT_S, MOMENT_MS, MOMENT_NS, INSTANT,
+    LARGE_TEXT, JSON, JSON, BYTES, LARGE_BYTES, DATE, DATE64, MOMENT, MOMENT_S, MOMENT_MS, MOMENT_NS, INSTANT,
     INSTANT_BERLIN, CLOCK, DURATION, LIST, WORDS, STRUCT, VECTOR,
 )  # fmt: skip
 CANONICAL = {
     Family.INTEGER: INT64, Family.FLOAT: FLOAT64, Family.DECIMAL: DECIMAL, Family.TEXT: TEXT,
     Family.TRUTH: TRUTH, Family.DATE: DATE, Family.MOMENT: MOMENT, Family.INSTANT: INSTANT,
-    Family.CLOCK: CLOCK, Family.BYTES: BYTES,
+    Family.CLOCK: CLOCK, Family.BYTES: BYTES, Family.JSON: JSON,
 }  # fmt: skip
 """The kind that stands for a family where a literal or a CAST needs one."""
 
 
 def kind_of(arrow: pa.DataType) -> Kind:
-    """The kind of a column by its Arrow type."""
+    """The kind of a column by its Arrow type: plain text, where that could be JSON."""
     return next(one for one in KINDS if one.arrow == arrow)
 
 
@@ -199,7 +213,7 @@ def literal(value: Any, family: Family) -> str:
             return f"CAST('{value}' AS DOUBLE)" if math.isnan(value) or math.isinf(value) else f"{value!r}e0"
         case Family.DECIMAL:
             return f"CAST('{value}' AS DECIMAL(10, 2))"
-        case Family.TEXT:
+        case Family.TEXT | Family.JSON:
             return "'" + value.replace("'", "''") + "'"
         case Family.TRUTH:
             return "TRUE" if value else "FALSE"

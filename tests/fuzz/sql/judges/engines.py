@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from datafusion import DataFrame, SessionConfig, SessionContext
 
 from planner.access.rights import FULL_ACCESS, Access
+from planner.bridge.row_expressions import register_row_functions
 from planner.bridge.run_control import RunControl
 from planner.engine import QueryEngine, SessionSettings
 from planner.writes.transactions.transaction import Transaction
@@ -116,6 +117,8 @@ class DataFusionEngine:
         self._context = SessionContext(config.with_target_partitions(1))
         for rule in _WRONG_RULES:
             self._context.remove_optimizer_rule(rule)
+        # For what policies say of rows; statements that call them are asked of DuckDB.
+        register_row_functions(self._context)
 
     def set_table(self, name: str, table: pa.Table) -> None:
         """Hold these rows under a name."""

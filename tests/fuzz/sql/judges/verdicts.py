@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from dataclasses import dataclass, field
+from enum import Enum
 
 import pyarrow as pa
 
@@ -40,6 +41,14 @@ class Verdict:
     ours: bool = True
 
 
+class Outcome(Enum):
+    """What became of a statement that DuckDB answers."""
+
+    ALIKE = "answered as by DuckDB"
+    REFUSED = "refused"
+    DIFFERING = "answered otherwise"
+
+
 @dataclass
 class Tally:
     """How many statements each judge has heard.
@@ -49,6 +58,7 @@ class Tally:
         needless: How many of them DataFusion alone answers as DuckDB does, with the rows that there are.
         disputed: How many of them DataFusion alone answers otherwise than DuckDB.
         examples: The shortest statement of `needless`.
+        outcomes: How the gateway fared in statements that DuckDB answers.
     """
 
     counts: Counter[str] = field(default_factory=Counter)
@@ -56,6 +66,7 @@ class Tally:
     needless: Counter[str] = field(default_factory=Counter)
     disputed: Counter[str] = field(default_factory=Counter)
     examples: dict[str, str] = field(default_factory=dict)
+    outcomes: Counter[Outcome] = field(default_factory=Counter)
 
     def add(self, what: str, number: int = 1) -> None:
         """Count."""
@@ -66,6 +77,10 @@ class Tally:
         """The part of the statements that the gateway refused out of caution."""
         return self.refusals.total() / max(1, self.counts["statements"])
 
+    def share(self, outcome: Outcome) -> float:
+        """The part of the statements that DuckDB answers with this outcome."""
+        return self.outcomes[outcome] / max(1, self.outcomes.total())
+
     def copy(self) -> "Tally":
         """As it is now."""
         return Tally(
@@ -74,12 +89,14 @@ class Tally:
             self.needless.copy(),
             self.disputed.copy(),
             self.examples,
+            self.outcomes.copy(),
         )
 
     def restore(self, earlier: "Tally") -> None:
         """As it was."""
         self.counts, self.refusals = earlier.counts, earlier.refusals
         self.needless, self.disputed = earlier.needless, earlier.disputed
+        self.outcomes = earlier.outcomes
 
 
 Answer = pa.Table | Refused
@@ -125,6 +142,7 @@ class Court:
     datafusion: Engine
     duckdb: DuckEngine
     tally: Tally = field(default_factory=Tally)
+    _heard: tuple[Node, pa.Table | None] | None = None
 
     def judge(self, statement: Statement, twins: tuple[Engine, ...] = ()) -> Verdict | None:
         """Hear a statement; None where nothing is wrong with the answer.
@@ -132,12 +150,14 @@ class Court:
         Args:
             twins: ways of the gateway that must answer alike.
         """
+        self._heard = None
         if isinstance(statement.node, Partition):
             return self._judge_partition(statement.node)
         if statement.superset is not None:
             return self._judge_some(statement, statement.superset)
         answer = ask(self.gateway, statement.node)
         self.tally.add("statements")
+        self._note_outcome(statement, answer)
         for twin in twins:
             self.tally.add(twin.name)
             found = compare(statement, answer, ask(twin, statement.node), typed=True)
@@ -203,6 +223,18 @@ class Court:
             return None
         return Verdict(f"gateway and datafusion: {_sort(found)}", found)
 
+    def _note_outcome(self, statement: Statement, answer: Answer) -> None:
+        """Count how the gateway fares, where DuckDB has an answer."""
+        third = self._third(statement)
+        if third is None:
+            return
+        outcome = Outcome.ALIKE
+        if isinstance(answer, Refused):
+            outcome = Outcome.REFUSED
+        elif compare(statement, answer, third, typed=False) and not self._is_optimizers(statement, answer):
+            outcome = Outcome.DIFFERING
+        self.tally.outcomes[outcome] += 1
+
     def _is_optimizers(self, statement: Statement, answer: Answer) -> bool:
         """Whether DuckDB gives the gateway's answer as soon as it does not optimise."""
         try:
@@ -235,7 +267,12 @@ class Court:
             self.tally.examples[words] = min(text, self.tally.examples.get(words, text), key=len)
 
     def _third(self, statement: Statement) -> pa.Table | None:
-        """DuckDB's answer, where it has one."""
+        """DuckDB's answer, where it has one; asked once for a statement."""
+        if self._heard is None or self._heard[0] is not statement.node:
+            self._heard = statement.node, self._ask_third(statement)
+        return self._heard[1]
+
+    def _ask_third(self, statement: Statement) -> pa.Table | None:
         try:
             answer = ask(self.duckdb, statement.node)
         except AbstainError:

@@ -3,6 +3,7 @@
 import datetime as dt
 import math
 import random
+import uuid
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -10,17 +11,29 @@ from typing import Any
 
 import pyarrow as pa
 
+from memwal.rules import IS_JSON, IS_UUID
 from tests.fuzz.sql.grammar import kinds
 from tests.fuzz.sql.grammar.kinds import KINDS, Kind, draw_value, kind_of
 from tests.fuzz.sql.grammar.sources import Shape
 from tests.oracle.machines.writing_machine import WRITABLE
 from tests.oracle.replay.flavours import FLAVOURS, Flavour
 from tests.support.manifests import SpecField
-from tests.support.tables import Row, bucketed, by_spec, encode_raw_value, key_field, unpartitioned
+from tests.support.tables import (
+    Row,
+    bucketed,
+    by_identity,
+    by_spec,
+    encode_raw_value,
+    key_field,
+    unpartitioned,
+)
 
 Key = tuple[Any, ...]
 _SHORT, _LARGE = (key_field("id", pa.int16()),), (key_field("id", pa.large_string()),)
 _UNSIGNED, _BYTES = (key_field("id", pa.uint64()),), (key_field("id", pa.binary()),)
+_UUID = key_field("id", pa.string()).with_metadata(
+    {**(key_field("id", pa.string()).metadata or {}), IS_UUID: b"true"}
+)
 _HALVED = (key_field("id", pa.int32(), position=1), key_field("half", pa.bool_(), position=2))
 _OTHER_KEYS = (
     Flavour(_SHORT, unpartitioned(("id",), 2)),
@@ -29,6 +42,19 @@ _OTHER_KEYS = (
     Flavour(_UNSIGNED, unpartitioned(("id",), 1)),
     Flavour(_BYTES, unpartitioned(("id",), 2)),
     Flavour(_HALVED, unpartitioned(("id", "half"), 2)),
+)
+_UUIDS = (
+    Flavour((_UUID,), unpartitioned(("id",), 1)),
+    Flavour((_UUID,), bucketed("id", 2, recorded=True)),
+    Flavour((_UUID,), by_identity("id", recorded=True)),
+    Flavour(
+        (_UUID,),
+        by_spec(
+            (SpecField("first", ("id",), "utf8", "truncate", parameters={"width": "1"}),),
+            lambda row: (row["id"][:1],),
+            widths=(0,),
+        ),
+    ),
 )
 _FOLLOWING = {"day": kinds.DATE, "at": kinds.MOMENT}
 """Kinds of the columns that regions follow from."""
@@ -76,9 +102,9 @@ TELLING = (
     _by_expression(_TEXT, "lower(col0)", "utf8", str.lower),
 )
 """Tables whose regions tell more than equality: the plan's conditions exclude some."""
-READABLE = tuple(one for flavours in FLAVOURS.values() for one in flavours) + _OTHER_KEYS + TELLING
+READABLE = tuple(one for flavours in FLAVOURS.values() for one in flavours) + _OTHER_KEYS + _UUIDS + TELLING
 """Tables that only Lance's own writers write."""
-WRITTEN = (*(one for flavours in WRITABLE.values() for one in flavours), *TELLING)
+WRITTEN = (*(one for flavours in WRITABLE.values() for one in flavours), *_UUIDS, *TELLING)
 """Tables that SQL writes as well."""
 # Columns that every table has, so that tables join well and meet in set operations.
 _SHARED = (("n", kinds.INT32), ("s", kinds.TEXT))
@@ -133,12 +159,18 @@ class TableSpec:
     def schema(self) -> pa.Schema:
         """With the key marked."""
         key = () if self.flavour is None else self.flavour.key
-        return pa.schema([*key, *(pa.field(name, kind.arrow) for name, kind in self.columns)])
+        rules = {IS_JSON: b"true"}
+        columns = (
+            pa.field(name, kind.arrow, metadata=rules if kind is kinds.JSON else None)
+            for name, kind in self.columns
+        )
+        return pa.schema([*key, *columns])
 
     @property
     def shape(self) -> Shape:
         """What statements know of it."""
-        return Shape(self.name, tuple((one.name, kind_of(one.type)) for one in self.schema), self.key)
+        key = () if self.flavour is None else tuple((one.name, kind_of(one.type)) for one in self.flavour.key)
+        return Shape(self.name, (*key, *self.columns), self.key)
 
     def draw_row(self, rng: random.Random, keys: int) -> Row:
         """A row whose key is one of so many (for each of its columns)."""
@@ -155,7 +187,7 @@ class TableSpec:
         if self.flavour is None:
             return {}
         few = keys if len(self.flavour.key) == 1 else max(2, round(keys**0.5))
-        return {one.name: _key_value(one.type, rng.randrange(few)) for one in self.flavour.key}
+        return {one.name: _key_value(one, rng.randrange(few)) for one in self.flavour.key}
 
     def key_of(self, row: Mapping[str, Any]) -> Key:
         """A row's key."""
@@ -166,7 +198,10 @@ def _position(one: pa.Field) -> bytes:
     return bytes((one.metadata or {}).get(b"lance-schema:unenforced-primary-key:position", b""))
 
 
-def _key_value(data_type: pa.DataType, number: int) -> Any:
+def _key_value(key: pa.Field, number: int) -> Any:
+    data_type = key.type
+    if IS_UUID in (key.metadata or {}):
+        return str(uuid.UUID(int=zlib.crc32(bytes([number % 256])) << 96 | number))
     if pa.types.is_unsigned_integer(data_type):
         return number
     if pa.types.is_integer(data_type):

@@ -13,7 +13,7 @@ Sql = Any
 TABLES = (
     """CREATE TABLE a (id BIGINT, "Odd name" VARCHAR(20) NOT NULL COMMENT 'it''s',
         n INT DEFAULT 3 CHECK (n > 0),
-        u UUID DEFAULT uuid(), ts TIMESTAMP(3) DEFAULT now(), tz TIMESTAMPTZ, tm TIME,
+        u UUID DEFAULT uuid(), j JSON DEFAULT '{}', ts TIMESTAMP(3) DEFAULT now(), tz TIMESTAMPTZ, tm TIME,
         t0 TIME(0), ns TIMESTAMP(9), d DECIMAL(9, 2), b BYTEA, vb VARBINARY(5), f BINARY(4), v FLOAT[3],
         h HALF[2], l TEXT[], ub UBIGINT,
         s STRUCT<a INT, b TEXT[]>, ll INT[][], x REAL, dt DATE DEFAULT current_date, ls LARGE_STRING,

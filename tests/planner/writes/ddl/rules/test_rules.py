@@ -34,6 +34,8 @@ Open = Callable[..., Sql]
         ("VARBINARY(2)", "X'00ff'", "X'00ff00'"),
         ("BINARY VARYING(2)", "X'00ff'", "X'00ff00'"),
         ("UUID", "'c7c228cb-9836-4016-84a7-5f935143a86e'", "'x'"),
+        ("JSON", """'{"a": [1, null, "ä"]}'""", "'{a: 1}'"),
+        ("jsonb", "'7'", "'NaN'"),
     ],
 )
 def test_types_with_a_rule(sql: Sql, kind: str, fits: str, too_long: str) -> None:
@@ -443,6 +445,18 @@ class TestLengthsThatChange:
         sql("ALTER TABLE t ALTER COLUMN s TYPE UUID")
         with pytest.raises(InvalidInputError, match="takes UUIDs"):
             sql("INSERT INTO t VALUES (1, 'x')")
+
+    def test_texts_become_json(self, sql: Sql) -> None:
+        sql("CREATE TABLE t (id INT PRIMARY KEY, s TEXT)")
+        sql("INSERT INTO t VALUES (1, '{'), (2, '[]'), (3, NULL)")
+        with pytest.raises(PreconditionError, match="the row with id = 1 has a value there that is no JSON"):
+            sql("ALTER TABLE t ALTER COLUMN s TYPE JSON")
+        sql("DELETE FROM t WHERE id = 1")
+        sql("ALTER TABLE t ALTER COLUMN s TYPE JSON")
+        with pytest.raises(InvalidInputError, match="takes JSON"):
+            sql("INSERT INTO t VALUES (1, '{')")
+        sql("ALTER TABLE t ALTER COLUMN s TYPE TEXT")
+        assert sql("INSERT INTO t VALUES (1, '{')") == 1
 
 
 class TestDefaultsAndNullsThatChange:

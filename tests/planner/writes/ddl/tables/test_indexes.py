@@ -100,6 +100,14 @@ def test_names_of_indexes(filled: Sql) -> None:
     assert filled("DROP INDEX IF EXISTS n_idx") == -1
 
 
+def test_an_index_is_read_in_any_order(filled: Sql) -> None:
+    filled("CREATE INDEX i ON t (n DESC NULLS LAST, name ASC)")
+    assert filled("SELECT index_name, columns FROM system.indexes ORDER BY index_name") == [
+        ("i_n", ["n"]),
+        ("i_name", ["name"]),
+    ]
+
+
 def merge_all(root: Path) -> str:
     """Merge everything flushed of table t; its region."""
     (region,) = [path.name for path in (root / "t.lance" / "_mem_wal").iterdir()]
