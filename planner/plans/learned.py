@@ -1,8 +1,8 @@
 """What a plan over leaves tells about a statement, for its plans over resident tables.
 
 It is the same for each run of a text without parameters, as long as the columns of its tables are the same.
-With parameters, what holds for all of their values is the same (`forget_values`). It holds no rows, and nothing
-that the run that it was learned from has read.
+With parameters, what holds for all of their values is the same (`forget_values`). It holds no rows, and
+nothing that the run that it was learned from has read.
 """
 
 from __future__ import annotations

@@ -128,8 +128,10 @@ def test_columns_that_only_other_values_need_are_read(engine: QueryEngine, plans
 
 TWICE = {
     "two queries": (
-        "SELECT s AS x, count(*) AS n FROM t WHERE k < $1 GROUP BY s "
-        "UNION ALL SELECT CAST(n AS TEXT), count(*) FROM u WHERE k < $1 GROUP BY n ORDER BY x",
+        (
+            "SELECT s AS x, count(*) AS n FROM t WHERE k < $1 GROUP BY s "
+            "UNION ALL SELECT CAST(n AS TEXT), count(*) FROM u WHERE k < $1 GROUP BY n ORDER BY x"
+        ),
         (int,),
         [(9,), (0,), (30,), (None,), (60,)],
     ),
