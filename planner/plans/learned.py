@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import pyarrow as pa
@@ -26,7 +26,12 @@ from planner.binding.substrait import Bound
 from planner.bridge.join_graph import JoinGraph, read_join_graph
 from planner.bridge.plan_reading import every_node, subquery_plans
 from planner.plans.checks.unplanned_subqueries import NESTED
-from planner.scans.pruning.plan_conditions import NO_CONDITIONS, PlanConditions, read_plan_conditions
+from planner.scans.pruning.plan_conditions import (
+    NO_CONDITIONS,
+    Condition,
+    PlanConditions,
+    read_plan_conditions,
+)
 from planner.scans.pruning.region_values import tells_of_rows
 from planner.scans.pruning.scalars import list_columns
 from planner.scans.query_run import QueryRun
@@ -69,6 +74,8 @@ class Learned:
         reorders_joins: see `Residents`.
         is_stable: whether conditions give the same whenever they are evaluated.
         conditions: that may exclude regions.
+        deciding: private name of a leaf -> columns without a condition that tell the regions of rows; empty
+            where conditions are the same in each run.
     """
 
     scans: tuple[LearnedScan, ...]
@@ -77,6 +84,16 @@ class Learned:
     reorders_joins: bool
     is_stable: bool
     conditions: PlanConditions = NO_CONDITIONS
+    deciding: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+    def holds_for(self, frame: DataFrame) -> bool:
+        """Return whether no condition in a plan with other values may exclude regions."""
+        if not any(self.deciding.values()):
+            return True
+        places = read_plan_conditions(frame.optimized_logical_plan()).places
+        return all(
+            columns.isdisjoint(_list_columns(places.get(name, ()))) for name, columns in self.deciding.items()
+        )
 
     @property
     def references(self) -> frozenset[str]:
@@ -147,26 +164,25 @@ def forget_values(learned: Learned, bound: BoundStatement, run: QueryRun) -> Lea
     if NESTED.search(bound.render()):
         # With other values, a subquery may be left that plans don't show.
         return None
-    scans = []
+    scans, deciding = [], {}
     for known, scan in zip(learned.scans, run.scans, strict=True):
-        read = scan.read_columns
-        if read is None or not _list_region_columns(scan).isdisjoint(
-            _list_filtered(scan, learned.conditions)
-        ):
+        read, below = scan.read_columns, scan.conditions.below
+        filtered = {*_list_columns(learned.conditions.places.get(scan.reference, ()))}
+        filtered |= frozenset() if below is None else below.columns
+        region_columns = _list_region_columns(scan)
+        if read is None or not region_columns.isdisjoint(filtered):
             return None
         columns = tuple(name for name in scan.schema.names if name in read)
         scans.append(replace(known, columns=columns, expression=None))
+        deciding[scan.reference] = region_columns
     nothing = ((),) * len(learned.graph.leaves)
     graph = replace(learned.graph, own=nothing, above=nothing)
-    return replace(learned, scans=tuple(scans), graph=graph, conditions=NO_CONDITIONS)
+    return replace(learned, scans=tuple(scans), graph=graph, conditions=NO_CONDITIONS, deciding=deciding)
 
 
-def _list_filtered(scan: LeafScan, plan: PlanConditions) -> Iterator[str]:
-    """Yield the columns that conditions on the rows of a scan read."""
-    below = scan.conditions.below
-    if below is not None:
-        yield from below.columns
-    for conditions in plan.places.get(scan.reference, ()):
+def _list_columns(places: Sequence[Sequence[Condition]]) -> Iterator[str]:
+    """Yield the columns of a table that conditions read."""
+    for conditions in places:
         for one in conditions:
             yield from list_columns(one.expression, one.definitions)
 

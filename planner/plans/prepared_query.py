@@ -346,7 +346,7 @@ class PreparedQuery(DividedQuery):
             and learned.add_scans(bound, task.catalog, run)
         ):
             planned = self._plan_learned(learned, run, task)
-        if planned is None:
+        if planned is None or not learned.holds_for(planned):
             self._learned = None
             return None
         batches = _read_either(

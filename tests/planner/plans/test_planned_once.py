@@ -167,6 +167,17 @@ def test_regions_are_still_excluded(engine: QueryEngine) -> None:
         assert all(read.regions_kept <= 1 for read in control.reads)
 
 
+def test_a_condition_that_other_values_bring_excludes_regions(engine: QueryEngine) -> None:
+    sql = "SELECT place, count(*) AS n FROM t WHERE $1 OR place = $2 GROUP BY place ORDER BY place"
+    kinds = (bool, str)
+    for _ in range(3):
+        assert len(run(engine, sql, kinds, (True, "p1"))) == 3
+    for values, regions in (((False, "p1"), 1), ((True, "p1"), 3), ((True, "p2"), 3), ((False, "p2"), 1)):
+        control = RunControl()
+        assert run(engine, sql, kinds, values, control=control) == run(engine, sql, kinds, values, LEAVES)
+        assert {read.regions_kept for read in control.reads} == {regions}
+
+
 def test_rows_and_columns_that_are_written_in_between_are_seen(
     engine: QueryEngine, plans: list[object]
 ) -> None:
