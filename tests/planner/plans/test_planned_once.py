@@ -172,10 +172,11 @@ def test_a_condition_that_other_values_bring_excludes_regions(engine: QueryEngin
     kinds = (bool, str)
     for _ in range(3):
         assert len(run(engine, sql, kinds, (True, "p1"))) == 3
-    for values, regions in (((False, "p1"), 1), ((True, "p1"), 3), ((True, "p2"), 3), ((False, "p2"), 1)):
+    # The first of them has read all regions before its plan has told.
+    for values, regions in (((False, "p1"), {1, 3}), ((False, "p2"), {1}), ((True, "p1"), {3})):
         control = RunControl()
         assert run(engine, sql, kinds, values, control=control) == run(engine, sql, kinds, values, LEAVES)
-        assert {read.regions_kept for read in control.reads} == {regions}
+        assert {read.regions_kept for read in control.reads} == regions
 
 
 def test_rows_and_columns_that_are_written_in_between_are_seen(
