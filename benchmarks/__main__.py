@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from benchmarks.reports.settings import (
+    CURVE_ROWS,
     DEFAULT_DATA_DIR,
     DEFAULT_PLOTS_DIR,
     DEFAULT_REPORT,
@@ -38,6 +39,9 @@ def main(
     key_rows: Annotated[
         list[int] | None, typer.Option(help="Rows of a table that is looked up by key; repeatable.")
     ] = None,
+    curve_rows: Annotated[
+        list[int] | None, typer.Option(help="Rows of a table of the scan curves, ascending; repeatable.")
+    ] = None,
     plots_dir: Annotated[Path, typer.Option(help="Where curves are drawn.")] = DEFAULT_PLOTS_DIR,
 ) -> None:
     """Measure Lance Gateway against its floors and peers, in ratios of one run."""
@@ -54,6 +58,7 @@ def main(
             large_search_rows=large_search_rows,
             plots_dir=plots_dir,
             key_counts=tuple(key_rows or KEY_COUNTS),
+            curve_rows=tuple(curve_rows or CURVE_ROWS),
         )
         run_families(settings, tuple(only or ()), out)
     except InvalidInputError as error:

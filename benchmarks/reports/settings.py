@@ -11,6 +11,7 @@ DEFAULT_PLOTS_DIR = REPOSITORY / "docs" / "plots"
 DEFAULT_REPORT = REPOSITORY / "benchmarks" / "RESULTS.md"
 
 KEY_COUNTS = (1_000_000, 5_000_000)
+CURVE_ROWS = (1_000_000, 5_000_000, 20_000_000, 50_000_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ class BenchSettings:
     rounds: int = 15
     region_counts: tuple[int, ...] = (1, 10, 100, 1_000)
     generation_counts: tuple[int, ...] = (1, 10, 100)
-    curve_rows: tuple[int, ...] = (1_000_000, 5_000_000, 20_000_000, 50_000_000)
+    curve_rows: tuple[int, ...] = CURVE_ROWS
     client_counts: tuple[int, ...] = (1, 4, 16, 64)
     stream_rows: int = 10_000_000
     load_seconds: float = 1.0

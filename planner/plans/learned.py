@@ -1,14 +1,16 @@
 """What a plan over leaves tells about a statement, for its plans over resident tables.
 
 It is the same for each run of a text without parameters, as long as the columns of its tables are the same.
-It holds no rows, and nothing that the run that it was learned from has read.
+With parameters, what holds for all of their values is the same (`forget_values`). It holds no rows, and
+nothing that the run that it was learned from has read.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import pyarrow as pa
@@ -23,9 +25,17 @@ from planner.binding.bound_statement import BoundStatement
 from planner.binding.substrait import Bound
 from planner.bridge.join_graph import JoinGraph, read_join_graph
 from planner.bridge.plan_reading import every_node, subquery_plans
-from planner.scans.pruning.plan_conditions import NO_CONDITIONS, PlanConditions, read_plan_conditions
+from planner.plans.checks.unplanned_subqueries import NESTED
+from planner.scans.pruning.plan_conditions import (
+    NO_CONDITIONS,
+    Condition,
+    PlanConditions,
+    read_plan_conditions,
+)
 from planner.scans.pruning.region_values import tells_of_rows
+from planner.scans.pruning.scalars import list_columns
 from planner.scans.query_run import QueryRun
+from planner.scans.query_run import TableScan as LeafScan
 from planner.scans.settings import Shortcut
 
 _OUTER: Final = re.compile(r"\b(?:left|right|full|outer)\b", re.IGNORECASE)
@@ -55,7 +65,7 @@ class LearnedScan:
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """What a plan over leaves tells about a statement; the same for each run of a text without parameters.
+    """What a plan over leaves tells about a statement; the same for each run with the same values.
 
     Attributes:
         scans: of the leaves.
@@ -64,6 +74,8 @@ class Learned:
         reorders_joins: see `Residents`.
         is_stable: whether conditions give the same whenever they are evaluated.
         conditions: that may exclude regions.
+        deciding: private name of a leaf -> columns without a condition that tell the regions of rows; empty
+            where conditions are the same in each run.
     """
 
     scans: tuple[LearnedScan, ...]
@@ -72,6 +84,21 @@ class Learned:
     reorders_joins: bool
     is_stable: bool
     conditions: PlanConditions = NO_CONDITIONS
+    deciding: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+    def holds_for(self, frame: DataFrame) -> bool:
+        """Return whether no condition in a plan with other values may exclude regions."""
+        if not any(self.deciding.values()):
+            return True
+        places = read_plan_conditions(frame.optimized_logical_plan()).places
+        return all(
+            columns.isdisjoint(_list_columns(places.get(name, ()))) for name, columns in self.deciding.items()
+        )
+
+    @property
+    def references(self) -> frozenset[str]:
+        """Return the private names of the leaves."""
+        return frozenset(scan.reference for scan in self.scans)
 
     def add_scans(self, bound: BoundStatement, catalog: VisibleCatalog, run: QueryRun) -> bool:
         """Add the scans to a run; return False if a table is not as it was."""
@@ -117,6 +144,55 @@ def learn(bound: BoundStatement, run: QueryRun, plan: LogicalPlan) -> Learned:
         is_stable=not has_unstable_call(_WORD.findall(text)),
         conditions=run.plan_conditions,
     )
+
+
+def forget_values(learned: Learned, bound: BoundStatement, run: QueryRun) -> Learned | None:
+    """Return what a plan tells whatever the values of the parameters are; None if these decide what is read.
+
+        SELECT grp, sum(price) FROM items WHERE qty = $1 GROUP BY grp      reads all rows of three columns
+
+    The next plan has its own values, so the conditions of this one are only missed where they save reading:
+    where they may exclude regions, and where keys of joins select rows.
+
+    Args:
+        learned: of the statement, with the values of one run.
+        bound: the statement.
+        run: the execution, with the scans of all leaves.
+    """
+    if bound.is_volatile or learned.hidden or learned.graph.edges:
+        return None
+    if NESTED.search(bound.render()):
+        # With other values, a subquery may be left that plans don't show.
+        return None
+    scans, deciding = [], {}
+    for known, scan in zip(learned.scans, run.scans, strict=True):
+        read, below = scan.read_columns, scan.conditions.below
+        filtered = {*_list_columns(learned.conditions.places.get(scan.reference, ()))}
+        filtered |= frozenset() if below is None else below.columns
+        region_columns = _list_region_columns(scan)
+        if read is None or not region_columns.isdisjoint(filtered):
+            return None
+        columns = tuple(name for name in scan.schema.names if name in read)
+        scans.append(replace(known, columns=columns, expression=None))
+        deciding[scan.reference] = region_columns
+    nothing = ((),) * len(learned.graph.leaves)
+    graph = replace(learned.graph, own=nothing, above=nothing)
+    return replace(learned, scans=tuple(scans), graph=graph, conditions=NO_CONDITIONS, deciding=deciding)
+
+
+def _list_columns(places: Sequence[Sequence[Condition]]) -> Iterator[str]:
+    """Yield the columns of a table that conditions read."""
+    for conditions in places:
+        for one in conditions:
+            yield from list_columns(one.expression, one.definitions)
+
+
+def _list_region_columns(scan: LeafScan) -> frozenset[str]:
+    """Return the columns that decide in which region a row is."""
+    base = scan.base
+    specs = () if base.details is None else base.details.region_specs
+    sources = (source for spec in specs for one in spec.fields for source in one.source_ids)
+    return frozenset(base.field_names[source] for source in sources if source in base.field_names)
 
 
 def _find_hidden(run: QueryRun, plan: LogicalPlan) -> frozenset[str]:

@@ -19,7 +19,7 @@ from planner.bridge.plan_shape import find_direct_shape
 from planner.bridge.run_control import RunControl, describe_panics, stream_batches
 from planner.plans.checked_query import KEY_QUERY_SHORTCUTS, Task
 from planner.plans.errors import schema_changed_error, translate_error
-from planner.plans.learned import ConditionReader, Learned, learn
+from planner.plans.learned import ConditionReader, Learned, forget_values, learn
 from planner.plans.leaves.system_leaf import plain_system_rows
 from planner.plans.resident_tables import are_answered_right, load_residents, may_have_residents
 from planner.plans.scan_parts import DividedQuery, read_direct_scan
@@ -314,9 +314,12 @@ class PreparedQuery(DividedQuery):
             return None
         run.control.run_uninterrupted(frame.execution_plan)
         learned = learn(bound, run, frame.optimized_logical_plan())
+        lasting = learned if bound.has_fixed_text else forget_values(learned, bound, run)
         planned = self._plan_learned(learned, run, task)
-        if planned is not None and bound.has_fixed_text and Shortcut.KEPT_PLANS in task.settings.shortcuts:
-            self._learned = learned
+        # A leaf that is left may look keys up by its conditions, which `lasting` may lack.
+        is_kept = bound.has_fixed_text or {one.reference for one in run.scans} == learned.references
+        if planned is not None and is_kept and Shortcut.KEPT_PLANS in task.settings.shortcuts:
+            self._learned = lasting
         return planned
 
     def _plan_learned(self, learned: Learned, run: QueryRun, task: Task) -> DataFrame | None:
@@ -343,7 +346,7 @@ class PreparedQuery(DividedQuery):
             and learned.add_scans(bound, task.catalog, run)
         ):
             planned = self._plan_learned(learned, run, task)
-        if planned is None:
+        if planned is None or not learned.holds_for(planned):
             self._learned = None
             return None
         batches = _read_either(

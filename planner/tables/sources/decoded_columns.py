@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from execnodes.node import ROW_ADDRESS, rows_without_columns
-from execnodes.rows.row_mask import CHUNK_ROWS, OFFSET_MASK, FragmentMask, RowMask
+from execnodes.rows.row_mask import CHUNK_ROWS, OFFSET_MASK, FragmentMask, RowMask, pack_flags
 from execnodes.storage.data_files import Deletions, FragmentFiles, Place, StoredFragment, StoredValues
 from execnodes.storage.source import LanceSource, ReadTogether
 from planner.tables.shared.cache import SharedCache
@@ -159,7 +159,7 @@ class DecodedColumns:
             rows = dataset.scanner(columns=[], fragments=[fragment.handle], with_row_address=True).to_table()
             flags = np.zeros(fragment.physical_rows, dtype=np.bool_)
             flags[rows.column(ROW_ADDRESS).to_numpy() & OFFSET_MASK] = True
-            return FragmentMask(pa.array(flags))
+            return FragmentMask(pack_flags(flags))
 
         def size(found: FragmentMask) -> int:
             return int(found.visible.nbytes)
