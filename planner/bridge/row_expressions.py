@@ -20,7 +20,7 @@ import pyarrow as pa
 from datafusion import DataFrame, Expr, SessionConfig, SessionContext, col
 
 from memwal.errors import LanceGatewayError
-from planner.bridge.json_functions import JSON_FUNCTIONS, register_json
+from planner.bridge.json.functions import JSON_FUNCTIONS, register_json
 from planner.bridge.plan_reading import Expression
 from planner.bridge.run_control import raise_panics
 from planner.sql.tokens import quote
