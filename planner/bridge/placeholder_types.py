@@ -89,7 +89,10 @@ def expressions_of(plan: LogicalPlan) -> Iterator[Any]:
         case Values():
             yield from (one for row in node.values() for one in row)
         case WindowExpr():
-            yield from node.get_window_expr()
+            for window in node.get_window_expr():
+                yield window
+                yield from node.get_partition_exprs(window)
+                yield from (key.expr() for key in node.get_sort_exprs(window))
         case TableScan():
             yield from node.filters()
 

@@ -102,6 +102,14 @@ def test_values_decide_on_types_there_too(cursor: Any) -> None:
         assert cursor.fetchall() == [(expected,)]
 
 
+def test_json_is_written_by_the_types_of_values_there_too(cursor: Any) -> None:
+    for value, written in ((2, "2"), ("2", '"2"')):
+        cursor.execute("SELECT json_object('id': id, 'v': ?) AS j FROM orders WHERE id = 5", (value,))
+        assert cursor.fetchall() == [(f'{{"id":5,"v":{written}}}',)]
+    with pytest.raises(adbc_driver_manager.Error, match="'x' is no JSON"):
+        fetch(cursor, "SELECT CAST('x' || '' AS JSON)")
+
+
 def test_outputs_that_share_a_name_come_from_workers_too(cursor: Any) -> None:
     cursor.execute("SELECT id, id, ? AS id FROM orders WHERE id = ?", ("x", 5))
     assert [column[0] for column in cursor.description] == ["id", "id", "id"]

@@ -38,6 +38,12 @@ JUDGED = (
     "SELECT id FROM t WHERE to_json(l) = '[1,2]' OR length(to_json(st)) > 19",
     "SELECT x.id FROM t x JOIN t y ON to_json(x.id) = to_json(y.id)",
     "SELECT id FROM t WHERE id > 0 ORDER BY to_json(id) DESC",
+    "SELECT id, sum(id) OVER (PARTITION BY to_json(s) ORDER BY to_json(id)) AS x FROM t WHERE id > 0",
+    (
+        "SELECT to_json(x) AS x, (SELECT max(n) FROM (SELECT row_number() OVER (ORDER BY to_json(x)) AS n "
+        "FROM (SELECT s AS x FROM t))) AS n FROM (SELECT id AS x FROM t)"
+    ),
+    "SELECT to_json(x) AS x FROM (SELECT id AS x FROM t) UNION ALL SELECT to_json(s) FROM t",
     'SELECT json_merge_patch(\'{"a":1,"b":{"c":2}}\', \'{"a":null,"b":{"d":[3]}}\') AS x',
     "SELECT id, json_merge_patch(j, '{\"a\":2}', '{\"c\":null}') AS x FROM t WHERE json_valid(j)",
     "WITH q AS (SELECT to_json(st) AS w FROM t) SELECT json_type(w) AS x, w ->> 'q' AS y FROM q",
