@@ -9,7 +9,6 @@ from contextlib import suppress
 from functools import partial
 
 import pyarrow as pa
-import pyarrow.dataset as pads
 from datafusion import DataFrame, SessionContext
 from datafusion.plan import LogicalPlan
 
@@ -20,14 +19,12 @@ from planner.binding.bind import bind
 from planner.binding.bound_statement import (
     BoundStatement,
     StatementKind,
-    StateRole,
     TableReference,
     check_vectors,
     read_query_vectors,
 )
 from planner.binding.substrait import Bound, BoundPlan
-from planner.bridge.distance_functions import register_distances
-from planner.bridge.json.functions import WRITERS, register_json, register_writer
+from planner.bridge.json.functions import WRITERS, register_writer
 from planner.bridge.plain_types import normalize_schema
 from planner.bridge.run_control import stream_batches
 from planner.plans.checks.lost_orders import keep_order, loses_order
@@ -40,35 +37,18 @@ from planner.plans.forms.corrected_texts import plan_text
 from planner.plans.forms.json_types import mark_json, optimize_typed, type_json
 from planner.plans.forms.multisets import MULTISETS, number_equal_rows
 from planner.plans.forms.planned_frame import PlannedFrame, number_names, plan_unique
-from planner.plans.leaves.catalog_leaf import CatalogLeafTable
-from planner.plans.leaves.system_leaf import SystemLeaf, list_tables_and_views, make_system_leaves
+from planner.plans.leaves.making import make_leaf
+from planner.plans.leaves.registering import register_tables
 from planner.plans.resident_tables import NO_RESIDENTS, RESIDENT_ROWS, Residents
-from planner.scans.changes.chained_leaf import AfterLeaf, BeforeLeaf
-from planner.scans.changes.changes_leaf import ChangesLeaf, PositionLeaf
 from planner.scans.query_run import QueryRun
-from planner.scans.settings import Shortcut
-from planner.scans.table_leaf import DeclaredLeaf, TableLeaf
-from planner.search.nearest_leaf import NearestLeaf, configure_leaves
+from planner.scans.table_leaf import TableLeaf
+from planner.search.nearest_leaf import configure_leaves
 from planner.search.search_scan import build_search_leaf
 from planner.sql.rewrites.scalar_subqueries import keep_conditions_in_place
 from planner.sql.search_call import SearchCall
-from planner.sql.tokens import quote
-from planner.system.catalogs.functions import register_functions
-from planner.system.catalogs.relations import Relations
-from planner.system.catalogs.tables import LEAVES, list_own_tables
 from planner.tables.state.catalog import Catalog
-from planner.tables.state.extended_tables import Extension, split_extension
 from planner.tables.visibility.visibility import Visibility
 
-_CHANGES_LEAVES: Mapping[StateRole, type[ChangesLeaf]] = {
-    StateRole.ROWS: ChangesLeaf,
-    StateRole.BEFORE: BeforeLeaf,
-    StateRole.AFTER: AfterLeaf,
-    StateRole.POSITION: PositionLeaf,
-}
-"""What stands for a table reference in the query of `lance_changes`."""
-_EVERY_ROW = (1 << 63) - 1
-"""A LIMIT that DataFusion keeps in its plans; no table has more rows."""
 _EMPTYING_RULE = "eliminate_filter"
 """The rule that replaces a filter that is never true with an empty relation.
 
@@ -201,7 +181,17 @@ class Frames:
             reference.private_name: self._make_leaf(bound, reference, run, leaf_parameters, catalog)
             for reference in bound.references
         }
-        self._register_tables(context, bound, run, catalog, leaves, residents, pushdown=pushdown)
+        register = partial(
+            register_tables,
+            bound=bound,
+            run=run,
+            catalog=catalog,
+            leaves=leaves,
+            residents=residents,
+            infer_view=self._infer_view_schema,
+            pushdown=pushdown,
+        )
+        register(context)
         schemas = [leaf.schema for leaf in leaves.values()]
         try:
             nulls = () if typing else [name for name, value in values.items() if not value.is_valid]
@@ -209,17 +199,8 @@ class Frames:
             plan_part = partial(self._plan_part, context, values)
             shown: Mapping[str, str] = {}
             if not WRITERS.isdisjoint(bound.json_functions):
-                tables = partial(
-                    self._register_tables,
-                    bound=bound,
-                    run=run,
-                    catalog=catalog,
-                    leaves=leaves,
-                    residents=residents,
-                    pushdown=pushdown,
-                )
                 text, written = self._type_json(
-                    context, run, tables, None if untyped else values, text, written
+                    context, run, register, None if untyped else values, text, written
                 )
             if MULTISETS.search(text):
                 text, _ = number_equal_rows(text, plan_part)
@@ -322,47 +303,6 @@ class Frames:
         context = self._contexts.make(typing=False, sorts_whole=False, joins_values=True)
         return context.create_dataframe_from_logical_plan(frame.logical_plan()).optimized_logical_plan()
 
-    def _register_tables(
-        self,
-        context: SessionContext,
-        bound: BoundStatement,
-        run: QueryRun,
-        catalog: VisibleCatalog,
-        leaves: Mapping[str, TableLeaf],
-        residents: Residents,
-        *,
-        pushdown: bool,
-    ) -> None:
-        """Register all that a statement names in its context."""
-        for name, leaf in leaves.items():
-            run.columns[bound.sql, name] = leaf.schema
-            if name in residents.tables:
-                context.register_record_batches(name, residents.tables[name].partitions)
-            else:
-                _register(context, name, leaf, pushdown=pushdown)
-        if bound.system_tables or bound.reads_lists:
-            for name, system_leaf in make_system_leaves(context, run, catalog):
-                _register(context, name, system_leaf, pushdown=pushdown)
-        if bound.reads_lists:
-            infer_schema = self._infer_view_schema if run.lists_views else None
-            list_tables_and_views(context, run, catalog, infer_schema)
-        if bound.catalog_tables or bound.catalog_functions:
-            relations = self._find_relations(run, catalog)
-            for name in bound.catalog_tables:
-                leaf = SystemLeaf(run, CatalogLeafTable(LEAVES[name], relations), catalog.access)
-                _register(context, quote(name), leaf, pushdown=pushdown)
-            register_functions(context, bound.catalog_functions, relations)
-        if bound.distances:
-            register_distances(context, bound.distances, run)
-        if bound.json_functions:
-            register_json(context, bound.json_functions, run)
-
-    def _find_relations(self, run: QueryRun, catalog: VisibleCatalog) -> Relations:
-        """Return what the principal sees; it is gathered when rows are read."""
-        again = catalog.reopen()
-        infer = partial(self._infer_view_schema, run=run, catalog=again) if run.lists_views else None
-        return Relations(again, infer, list_own_tables, run.settings.schema)
-
     def _make_leaf(
         self,
         bound: BoundStatement,
@@ -375,27 +315,7 @@ class Frames:
         if reference.search is not None:
             call = self._run_vector_subquery(reference, run, parameters, catalog)
             return build_search_leaf(run, call, parameters, catalog)
-        named = (reference.table, reference.as_of)
-        compared = reference.compared
-        if compared is not None:
-            other = catalog.table(reference.table, compared.other)
-            leaf, is_after = _CHANGES_LEAVES[compared.role], compared.role is StateRole.AFTER
-            # Of the same state as those before changes: see below.
-            partitions = self.partitions + (is_after and bound.kind is not StatementKind.QUERY)
-            table = catalog.table(*named)
-            return leaf(run, table, other, partitions, reference.private_name, compared.part)
-        # EXPLAIN prints the number of fragments of a leaf instead of its name: it distinguishes tables.
-        marker = 0
-        if bound.kind is not StatementKind.QUERY:
-            marker = list(
-                dict.fromkeys((reference.table, reference.as_of) for reference in bound.references)
-            ).index(named)
-        ranks = bound.distances and Shortcut.NEAREST_ORDER in run.settings.shortcuts
-        is_plain = reference.as_of is None and split_extension(reference.table)[1] is Extension.NONE
-        kind = NearestLeaf if ranks and is_plain else TableLeaf
-        if bound.kind is StatementKind.DESCRIBE:
-            kind = DeclaredLeaf
-        return kind(run, catalog.table(*named), self.partitions + marker, reference=reference.private_name)
+        return make_leaf(bound, reference, run, catalog, self.partitions)
 
     def _run_vector_subquery(
         self,
@@ -469,27 +389,6 @@ def _list_wrong_rules(text: str, *, moving: bool) -> list[str]:
     if moving and TOTALS.search(text):
         rules = [_EMPTYING_RULE]
     return rules
-
-
-def _register(context: SessionContext, name: str, leaf: pads.Dataset, *, pushdown: bool) -> None:
-    """Register a leaf in a context.
-
-    DataFusion's bindings push all conditions into a leaf that Arrow can express, but none below a LIMIT. To
-    remove the rule that moves conditions would leave them above joins, whose inputs may have columns of the
-    same name, which physical plans confuse.
-
-    Args:
-        context: of the statement.
-        name: of the leaf in the statement.
-        leaf: the dataset.
-        pushdown: whether conjuncts are pushed into the leaf; otherwise they are applied just above it.
-    """
-    context.register_dataset(name, leaf)
-    if pushdown:
-        return
-    rows = context.sql(f"SELECT * FROM {name} LIMIT {_EVERY_ROW}")  # noqa: S608 - a name of our own
-    context.deregister_table(name)
-    context.register_view(name, rows)
 
 
 def _render(

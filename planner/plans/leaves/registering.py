@@ -1,0 +1,103 @@
+"""Registers all that a statement names in the context that plans it."""
+
+from collections.abc import Callable, Mapping
+
+import pyarrow as pa
+import pyarrow.dataset as pads
+from datafusion import SessionContext
+
+from memwal.storage.table_names import TableName
+from planner.access.visible_catalog import VisibleCatalog
+from planner.binding.bound_statement import BoundStatement
+from planner.bridge.distance_functions import register_distances
+from planner.bridge.json.functions import register_json
+from planner.plans.leaves.catalog_leaf import CatalogLeafTable
+from planner.plans.leaves.system_leaf import SystemLeaf, list_tables_and_views, make_system_leaves
+from planner.plans.resident_tables import Residents
+from planner.scans.query_run import QueryRun
+from planner.scans.table_leaf import TableLeaf
+from planner.sql.tokens import quote
+from planner.system.catalogs.functions import register_functions
+from planner.system.catalogs.relations import Relations
+from planner.system.catalogs.tables import LEAVES, list_own_tables
+
+_EVERY_ROW = (1 << 63) - 1
+"""A LIMIT that DataFusion keeps in its plans; no table has more rows."""
+
+
+InferView = Callable[[TableName, QueryRun, VisibleCatalog], pa.Schema]
+"""Returns the columns that the query of a view has today."""
+
+
+def register_tables(
+    context: SessionContext,
+    bound: BoundStatement,
+    run: QueryRun,
+    catalog: VisibleCatalog,
+    leaves: Mapping[str, TableLeaf],
+    residents: Residents,
+    infer_view: InferView,
+    *,
+    pushdown: bool,
+) -> None:
+    """Register the tables and functions of a statement.
+
+    Args:
+        context: that plans it.
+        bound: the statement.
+        run: its execution.
+        catalog: with which its names were resolved.
+        leaves: of its references, by private name.
+        residents: tables in place of leaves.
+        infer_view: finds the columns of views that it lists.
+        pushdown: whether conjuncts are pushed into leaves.
+    """
+    for name, leaf in leaves.items():
+        run.columns[bound.sql, name] = leaf.schema
+        if name in residents.tables:
+            context.register_record_batches(name, residents.tables[name].partitions)
+        else:
+            _register_leaf(context, name, leaf, pushdown=pushdown)
+    if bound.system_tables or bound.reads_lists:
+        for name, system_leaf in make_system_leaves(context, run, catalog):
+            _register_leaf(context, name, system_leaf, pushdown=pushdown)
+    if bound.reads_lists:
+        list_tables_and_views(context, run, catalog, infer_view if run.lists_views else None)
+    if bound.catalog_tables or bound.catalog_functions:
+        relations = _find_relations(run, catalog, infer_view)
+        for name in bound.catalog_tables:
+            leaf = SystemLeaf(run, CatalogLeafTable(LEAVES[name], relations), catalog.access)
+            _register_leaf(context, quote(name), leaf, pushdown=pushdown)
+        register_functions(context, bound.catalog_functions, relations)
+    if bound.distances:
+        register_distances(context, bound.distances, run)
+    if bound.json_functions:
+        register_json(context, bound.json_functions, run)
+
+
+def _find_relations(run: QueryRun, catalog: VisibleCatalog, infer_view: InferView) -> Relations:
+    """Return what the principal sees; it is gathered when rows are read."""
+    again = catalog.reopen()
+    infer = (lambda view: infer_view(view, run, again)) if run.lists_views else None
+    return Relations(again, infer, list_own_tables, run.settings.schema)
+
+
+def _register_leaf(context: SessionContext, name: str, leaf: pads.Dataset, *, pushdown: bool) -> None:
+    """Register a leaf in a context.
+
+    DataFusion's bindings push all conditions into a leaf that Arrow can express, but none below a LIMIT. To
+    remove the rule that moves conditions would leave them above joins, whose inputs may have columns of the
+    same name, which physical plans confuse.
+
+    Args:
+        context: of the statement.
+        name: of the leaf in the statement.
+        leaf: the dataset.
+        pushdown: whether conjuncts are pushed into the leaf; otherwise they are applied just above it.
+    """
+    context.register_dataset(name, leaf)
+    if pushdown:
+        return
+    rows = context.sql(f"SELECT * FROM {name} LIMIT {_EVERY_ROW}")  # noqa: S608 - a name of our own
+    context.deregister_table(name)
+    context.register_view(name, rows)
