@@ -311,15 +311,20 @@ class RequestQueue:
 
 
 def run_requests(requests: Mapping[str, tuple[RequestQueue, Request]]) -> list[RegionOutcome]:
-    """Write requests, those of several regions at once; return their outcomes."""
-    for at, (queue, request) in enumerate(requests.values(), start=1):
+    """Write requests, those of several regions at once; return their outcomes.
+
+    Regions are asked in ascending order, as `exclusive` takes them. A request that waits in one queue may be
+    told to lead it while its thread waits for another region; who holds that one must not wait for the queue.
+    """
+    in_order = [requests[region_id] for region_id in sorted(requests)]
+    for at, (queue, request) in enumerate(in_order, start=1):
         try:
             queue.put(request)
             if request.is_awaited and at < len(requests):
                 queue.start(request)
         except LanceGatewayError as error:
             request.error, request.is_done = error, True
-    for queue, request in reversed(list(requests.values())):
+    for queue, request in reversed(in_order):
         if request.is_awaited:
             queue.finish(request)
     return [RegionOutcome(one, request.num_rows, request.error) for one, (_, request) in requests.items()]

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from memwal.errors import InvalidInputError, UnavailableError
-from memwal.writing.region.requests import Request, RequestQueue
+from memwal.writing.region.requests import Request, RequestQueue, run_requests
 from tests.memwal.writing.conftest import WAIT_SECONDS, until
 
 ROW = pa.table({"id": [1]})
@@ -163,3 +163,34 @@ def test_many_clients_of_all_kinds_come_to_an_end(queue: RequestQueue, log: Log)
     until(lambda: not queue.is_busy)
     assert sum(map(sum, log.groups)) == total[0]
     assert queue.queued_bytes == queue.unawaited == 0
+
+
+def test_rows_of_several_regions_never_wait_for_one_that_waits_for_them(log: Log, queue: RequestQueue):
+    """Statements that hold regions take them in ascending order, so others queue up in that order, too."""
+    waits, holder = threading.Event(), object()
+    with ThreadPoolExecutor(3) as clients:
+        held = RequestQueue(
+            "a", log.write, clients, max_queued_bytes=100, max_group_rows=5, max_group_bytes=9
+        )
+        put = held.put
+
+        def put_and_tell(one: Request) -> None:
+            waits.set()
+            put(one)
+
+        held.put = put_and_tell  # type: ignore[method-assign]
+        held.hold(holder, time.monotonic() + WAIT_SECONDS)
+        first = clients.submit(send, queue, request())
+        assert log.began.wait(WAIT_SECONDS)
+        several = clients.submit(run_requests, {"b": (queue, request()), "a": (held, request())})
+        assert waits.wait(WAIT_SECONDS)
+        log.is_open.set()
+        # Whoever holds "a" takes "b": the rows that wait for "a" don't keep it.
+        queue.hold(holder, time.monotonic() + WAIT_SECONDS / 4)
+        for one in (held, queue):
+            one.release(holder)
+        assert first.result(WAIT_SECONDS).error is None
+        assert [(one.region_id, one.error) for one in several.result(WAIT_SECONDS)] == [
+            ("b", None),
+            ("a", None),
+        ]

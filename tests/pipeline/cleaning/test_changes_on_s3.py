@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from pyarrow import flight
 
@@ -18,6 +17,7 @@ from pipeline.merging import merge
 from planner.tables.state.catalog import Catalog
 from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
+from tests.gateway.statements.test_following import read_token
 from tests.support.gateways import EAGER, EngineGateway
 from tests.support.servers import GatewayProcess, fetch, open_connection
 
@@ -113,8 +113,13 @@ def test_another_gateway_tells_followers_of_every_change(s3_location: Location) 
         wanted, rows = sum(map(len, STEPS.values())), list[dict[str, Any]]()
         for write in WRITES:
             fetch(connection, write)
+        step: list[dict[str, Any]] = []
         while len(rows) < wanted:
-            step: pa.Table = next(reader).data
-            rows += sorted(step.to_pylist(), key=lambda row: row["_sequence"])
+            batch = next(reader)
+            step += batch.data.to_pylist()
+            token = read_token(batch)
+            if step and token == step[-1]["_position"]:  # There is no more of this step.
+                rows += sorted(step, key=lambda row: row["_sequence"])
+                step.clear()
         reader.cancel()
     assert find_steps(rows) == STEPS
