@@ -249,8 +249,10 @@ def test_rows_are_exported_and_copied(page: Page, downloads: Path) -> None:
         page.choose("#export", media_type)
         page.wait((downloads / name).exists)
         assert read(downloads / name)["id"].to_pylist() == [0, 1, 2]
-    page.driver.execute_cdp_cmd("Browser.grantPermissions", {"permissions": ["clipboardReadWrite"]})
+    allowed = ["clipboardReadWrite", "clipboardSanitizedWrite"]
+    page.driver.execute_cdp_cmd("Browser.grantPermissions", {"permissions": allowed})
     page.find("#copy").click()
+    page.wait(lambda: page.text("#status") == "copied 3 rows")
     copied = page.driver.execute_async_script("navigator.clipboard.readText().then(arguments[0])")
     assert copied.splitlines() == ["id\tnote", "0\tin the log", "1\t", "2\tin a generation"]
 
