@@ -20,6 +20,7 @@ from starlette.types import Scope
 from gateway.auth.credentials import UnauthenticatedError
 from gateway.observability.console.answers import FORMATS, NDJSON, Answer
 from gateway.observability.console.handling import FAILURES, HEADERS, Body, handle_failures, read_body
+from gateway.observability.console.jobs.routes import RUNNING_JOBS
 from gateway.observability.console.sessions import COOKIE, ConsoleSession, ConsoleSessions, set_cookie
 from gateway.observability.console.statements import Result
 from gateway.observability.history import History
@@ -147,7 +148,7 @@ class Console:
 
     async def _list_functions(self, request: Request) -> Response:
         session = await run_in_threadpool(self._sessions.find, request)
-        rows = await run_in_threadpool(session.connection.fetch, "SHOW FUNCTIONS")
+        rows = await run_in_threadpool(session.connection.fetch, _FUNCTIONS)
         return JSONResponse({"functions": _group_functions(rows)})
 
     async def _show_history(self, request: Request) -> Response:
@@ -156,7 +157,10 @@ class Console:
 
     async def _list_statements(self, request: Request) -> Response:
         session = await run_in_threadpool(self._sessions.find, request)
-        return JSONResponse(await _fetch_all(session, _STATEMENTS))
+        found = await _fetch_all(session, _STATEMENTS)
+        for name, shown in _MAX_FINISHED.items():
+            found[name] = [row for row in found[name] if row["statement"] not in _OWN][:shown]
+        return JSONResponse(found)
 
     async def _kill(self, request: Request) -> Response:
         session = await run_in_threadpool(self._sessions.find, request)
@@ -167,6 +171,7 @@ class Console:
         return JSONResponse(rows[0])
 
 
+_FUNCTIONS = "SHOW FUNCTIONS"
 _TABLES = {
     "tables": "SELECT t.*, coalesce(i.is_insertable_into = 'YES', false) AS is_writable "
     "FROM system.tables t LEFT JOIN information_schema.tables i USING (table_schema, table_name) "
@@ -181,12 +186,18 @@ _TABLES = {
 _STATEMENTS = {
     "under_way": "SELECT * FROM system.queries WHERE finished_at IS NULL ORDER BY created_at",
     "slowest": "SELECT * FROM system.queries WHERE finished_at IS NOT NULL "
-    "ORDER BY duration_ms DESC LIMIT 20",
-    "latest": "SELECT * FROM system.queries WHERE finished_at IS NOT NULL ORDER BY finished_at DESC LIMIT 50",
+    "ORDER BY duration_ms DESC LIMIT 500",
+    "latest": "SELECT * FROM system.queries WHERE finished_at IS NOT NULL "
+    "ORDER BY finished_at DESC LIMIT 500",
     "sessions": "SELECT * FROM system.sessions ORDER BY last_used_at DESC LIMIT 200",
     "writers": "SELECT * FROM system.writers ORDER BY table_schema, table_name, region_id LIMIT 1000",
     "workers": "SELECT * FROM system.workers ORDER BY pid",
 }
+
+
+_MAX_FINISHED = {"slowest": 20, "latest": 50}
+# What pages ask every few seconds would hide what users ask.
+_OWN = frozenset((*_TABLES.values(), *_STATEMENTS.values(), RUNNING_JOBS, _FUNCTIONS))
 
 
 class _Pages(StaticFiles):

@@ -23,7 +23,8 @@ from memwal.errors import InvalidInputError, NotFoundError, PermissionDeniedErro
 from memwal.storage.table_names import MAIN_SCHEMA, TableName
 from planner.access.rights import Access
 
-_RUNNING = "SELECT * FROM system.jobs ORDER BY started_at"
+RUNNING_JOBS = "SELECT * FROM system.jobs ORDER BY started_at"
+"""Statement that lists the jobs that run over tables of the root."""
 _MAX_NAME = 1_000
 
 
@@ -71,7 +72,7 @@ class JobRoutes:
 
     async def _list(self, request: Request) -> Response:
         session = await run_in_threadpool(self._sessions.find, request)
-        running = await run_in_threadpool(session.connection.fetch, _RUNNING)
+        running = await run_in_threadpool(session.connection.fetch, RUNNING_JOBS)
         # Reports may be long, so the one is told that is asked for.
         wanted = request.query_params.get("job_id")
         jobs = self._supervisor.list_all() if wanted is None else (self._find(session, wanted),)

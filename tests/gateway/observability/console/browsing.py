@@ -113,9 +113,12 @@ def open_browser(downloads: Path) -> webdriver.Chrome:
     options.binary_location = _CHROMIUM
     for option in _OPTIONS:
         options.add_argument(option)
-    options.add_experimental_option("prefs", {"download.default_directory": str(downloads)})
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    return webdriver.Chrome(options, webdriver.ChromeService(_DRIVER))
+    driver = webdriver.Chrome(options, webdriver.ChromeService(_DRIVER))
+    driver.execute_cdp_cmd(
+        "Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(downloads)}
+    )
+    return driver
 
 
 def open_page(driver: webdriver.Chrome, url: str) -> Page:

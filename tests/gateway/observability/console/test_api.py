@@ -154,6 +154,16 @@ class TestAnswers:
         for options in ({"dialect": "x\r\ncookie: y"}, {"dialect": "klingon"}, {"authorization": "Bearer x"}):
             assert ask("SELECT 1", **options).status_code == 400
 
+    def test_what_the_pages_ask_is_not_among_the_statements(self, site: Site) -> None:
+        browser = site.log_in()
+        lines(browser.post("/api/query", json={"sql": "SELECT 1 AS asked_by_somebody"}))
+        for path in ("/api/tables", "/api/jobs", "/api/functions", "/api/statements", "/api/statements"):
+            assert browser.get(path).status_code == 200
+        found = browser.get("/api/statements").json()
+        texts = [one["statement"] for name in ("latest", "slowest") for one in found[name]]
+        assert any("asked_by_somebody" in text for text in texts)
+        assert not any("system.jobs" in text or "SHOW FUNCTIONS" in text for text in texts)
+
     def test_functions_are_listed_once_with_all_signatures(self, site: Site) -> None:
         functions = site.log_in().get("/api/functions").json()["functions"]
         (found,) = [each for each in functions if each["name"] == "repeat"]

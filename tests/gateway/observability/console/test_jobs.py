@@ -280,6 +280,8 @@ class TestAttacks:
             assert list_children(site) == set()
 
 
+# Each starts two gateways and their jobs, which takes minutes on a machine that has much else to do.
+@pytest.mark.timeout(900)
 class TestTheirEnd:
     """A job ends with its gateway, and at its time; the table is right, and the next run goes on."""
 

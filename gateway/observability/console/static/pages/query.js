@@ -49,7 +49,7 @@ export function start() {
   find("cancel").onclick = () => running?.abort();
   find("explain").onclick = explain;
   find("share").onclick = share;
-  find("copy").onclick = () => navigator.clipboard.writeText(grid.asText());
+  find("copy").onclick = copy;
   find("export").onchange = (event) => download(event.target.selectedOptions[0]);
   find("history").onchange = (event) => { if (event.target.value) openTab(event.target.value); };
   document.addEventListener("keydown", (event) => { if (event.key === "Escape") running?.abort(); });
@@ -204,6 +204,10 @@ async function download(option) {
     setTimeout(() => URL.revokeObjectURL(url), 60_000);
     say("exported");
   } catch (error) { say(error.message, true); }
+}
+
+async function copy() {
+  try { await navigator.clipboard.writeText(grid.asText()); say(`copied ${grid.rows.length.toLocaleString("en")} rows`); } catch (error) { say(error.message, true); }
 }
 
 function share() {
