@@ -89,15 +89,17 @@ def read_orders(uri: str) -> list[dict[str, object]]:
 
 
 def type_into(container: Container, text: str) -> str:
-    """Type lines into what the container runs by itself, and return all that its terminal shows."""
+    """Type lines into the shell that the container runs by itself, and return all that its terminal shows."""
     ours, theirs = pty.openpty()
-    shown = b""
+    shown, is_typed = b"", False
     try:
-        os.write(ours, text.encode())
         with container.started(stdin=theirs, stdout=theirs, stderr=theirs) as process:
             os.close(theirs)
             while piece := _read_terminal(ours):
                 shown += piece
+                if not is_typed and b">>> " in shown:
+                    os.write(ours, text.encode())
+                    is_typed = True
             process.wait()
     finally:
         os.close(ours)
