@@ -89,15 +89,17 @@ def read_orders(uri: str) -> list[dict[str, object]]:
 
 
 def type_into(container: Container, text: str) -> str:
-    """Type lines into what the container runs by itself, and return all that its terminal shows."""
+    """Type lines into the shell that the container runs by itself, and return all that its terminal shows."""
     ours, theirs = pty.openpty()
-    shown = b""
+    shown, is_typed = b"", False
     try:
-        os.write(ours, text.encode())
         with container.started(stdin=theirs, stdout=theirs, stderr=theirs) as process:
             os.close(theirs)
             while piece := _read_terminal(ours):
                 shown += piece
+                if not is_typed and b">>> " in shown:
+                    os.write(ours, text.encode())
+                    is_typed = True
             process.wait()
     finally:
         os.close(ours)
@@ -128,7 +130,8 @@ def test_the_image_of_spark_merges_and_its_shell_reads_what_a_gateway_serves(
 ) -> None:
     with serving(images, gateway_image, data) as (_, uri):
         write_orders(uri)
-    with images.container(spark_image, data, {}) as spark:
+    # An engine enters the name of a container in its /etc/hosts, and Spark finds its address by it.
+    with images.container(spark_image, data, {"SPARK_LOCAL_IP": "127.0.0.1"}) as spark:
         merging = ("lance-gateway", "pipeline", "merge", "--root", "/data", "--master", "local[2]")
         assert "orders: 3 rows upserted, 0 deleted: 1 generation of 1 region in 1 commit" in spark.run(
             *merging
