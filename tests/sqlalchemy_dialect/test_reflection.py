@@ -37,7 +37,7 @@ CREATE TABLE types (
     id BIGINT PRIMARY KEY, flag BOOLEAN, tiny TINYINT, small SMALLINT, medium INT, utiny TINYINT UNSIGNED,
     usmall SMALLINT UNSIGNED, umedium INT UNSIGNED, ularge BIGINT UNSIGNED, half HALF, single REAL,
     dbl DOUBLE, price DECIMAL(12, 3), words TEXT, short VARCHAR(7), raw BYTEA, few VARBINARY(5),
-    four BINARY(4), token UUID, day DATE, clock TIME, moment TIMESTAMP, millis TIMESTAMP(3),
+    four BINARY(4), token UUID, document JSON, day DATE, clock TIME, moment TIMESTAMP, millis TIMESTAMP(3),
     instant TIMESTAMPTZ, embedding FLOAT[3], tags TEXT[], grid INT[][], place STRUCT<a INT, b TEXT>
 )
 """
@@ -61,6 +61,7 @@ EXPECTED: dict[str, Any] = {
     "few": sa.VARBINARY(5),
     "four": sa.BINARY(4),
     "token": sa.Uuid(),
+    "document": sa.JSON(),
     "day": sa.DATE(),
     "clock": sa.TIME(),
     "moment": TIMESTAMP(),
