@@ -9,6 +9,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from memwal.errors import is_panic
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
@@ -113,6 +115,13 @@ class TablesAhead:
                 complete.append(column)
         table.columns.find_size(base.source, complete)  # which notes that they were read before
         if complete and is_first:
-            counts = ", ".join(f"count({quote(column)})" for column in complete)
-            planner.execute(f"SELECT {counts} FROM {table.name.sql}").read_all()  # noqa: S608 - quoted
+            values = ", ".join(_use_values(base.schema.field(column)) for column in complete)
+            planner.execute(f"SELECT {values} FROM {table.name.sql}").read_all()  # noqa: S608 - quoted
         return used
+
+
+def _use_values(field: pa.Field) -> str:
+    """Return an aggregate of a column, where its type is a plain one of its values: a count needs none."""
+    kind = field.type
+    has_order = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_string(kind)
+    return f"{'min' if has_order else 'count'}({quote(field.name)})"

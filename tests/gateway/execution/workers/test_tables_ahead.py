@@ -3,6 +3,7 @@
 import shutil
 import threading
 from pathlib import Path
+from typing import Any
 
 import lance
 import pyarrow as pa
@@ -73,6 +74,31 @@ def test_columns_that_are_not_kept_are_not_read(root: Path) -> None:
     catalog, reads = Catalog.open(str(root)), RecentReads(str(root), None)
     reads.note("t00", ("gone", "v"))
     assert open_ahead(catalog, reads) == ["t00"]
+    catalog.close()
+
+
+class RecordingPlanner(QueryPlanner):
+    """Remembers what it was asked to run."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        super().__init__(catalog)
+        self.statements: list[str] = []
+
+    def execute(self, sql: str, *arguments: Any, **options: Any) -> pa.RecordBatchReader:
+        self.statements.append(sql)
+        return super().execute(sql, *arguments, **options)
+
+
+def test_the_first_statement_needs_the_values_of_columns_whose_types_have_an_order(root: Path) -> None:
+    columns = {"i": [3], "f": [0.5], "s": ["a"], "l": [[1]], "b": [b"x"], "z": [None]}
+    lance.write_dataset(pa.table(columns), root / "t.lance")
+    catalog, reads = Catalog.open(str(root)), RecentReads(str(root), None)
+    reads.note("t", tuple(columns))
+    planner = RecordingPlanner(catalog)
+    assert list(TablesAhead(catalog, reads, threading.Event(), planner).open()) == [("t", None)]
+    (statement,) = planner.statements
+    for used in ("min(i)", "min(f)", "min(s)", "count(l)", "count(b)", "count(z)"):
+        assert used in statement.replace('"', "")
     catalog.close()
 
 
