@@ -27,6 +27,10 @@ OwnTails = Callable[[Iterable[str]], Mapping[str, OwnTail]]
 ENTRIES_FOR_A_GENERATION = 512
 """Flushed entries that are still read if the rest of their generation was read before."""
 
+_ENTRY_BYTES = 1024
+_COLUMN_BYTES = 1536
+"""Of each column of an entry, besides its values: a field with its metadata, an array, a chunk."""
+
 
 @dataclass(frozen=True, slots=True)
 class _EntryName:
@@ -59,6 +63,12 @@ class FlushedRows:
     rows: TailRows
     start: int
     stop: int
+
+
+def _measure_entry(entry: WalEntry) -> int:
+    """Return about how many bytes of memory an entry takes; most are of its schema where it has few rows."""
+    rows = entry.rows
+    return _ENTRY_BYTES if rows is None else _ENTRY_BYTES + rows.num_columns * _COLUMN_BYTES + rows.nbytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +209,7 @@ class LogReader:
         return self.cache.compute(
             _EntryName(state.place, region_id, position),
             lambda: read_wal_entry(self.storage, region_id, position),
-            lambda entry: 256 + (0 if entry.rows is None else int(entry.rows.nbytes)),
+            _measure_entry,
         )
 
     def _read_entries(

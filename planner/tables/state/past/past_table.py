@@ -17,6 +17,7 @@ from memwal.regions.manifest import (
     manifest_path,
     parse_manifest_version,
 )
+from memwal.regions.wal import WalEntry
 from planner.predicates.pruning import RegionAssignments
 from planner.sql.as_of import format_moment
 from planner.tables.sources.base_table import BaseTable
@@ -65,6 +66,10 @@ class PastTable(Table):
     def base(self) -> BaseTable:
         """Return the base version."""
         return self._base
+
+    def read_log_entry(self, region_id: str, position: int) -> WalEntry:
+        """Read an entry of a log, which past tables share with today's; see `Table.read_log_entry`."""
+        return self.today.read_log_entry(region_id, position)
 
     def assignments(self, base: BaseTable, consistency: Consistency) -> RegionAssignments:
         """Return all regions of that moment; see `Table.assignments`."""

@@ -208,6 +208,28 @@ def test_every_change_between_any_two_noted_states(history: History, seed: int) 
         assert replay(state, history.changes(str(version)))[0] == history.state, version
 
 
+def test_entries_of_logs_are_kept_once(
+    tmp_path: Path, open_engine: Callable[[Path], QueryEngine], writers: WriterProcess
+) -> None:
+    rows = pa.Table.from_pylist([{"id": 0, "v": 0}], schema=SCHEMA)
+    table = LsmTable.create(tmp_path, "t", rows, bucketed("id", 1, recorded=True), writers)
+    engine = open_engine(tmp_path)
+    for value in range(1, 6):
+        table.put([{"id": value, "v": value}])
+        (token,) = read(engine, "SELECT * FROM lance_position('t')")[0]
+        told = read(
+            engine, f"SELECT id FROM lance_changes('t', since => 2, until => '{token}', mode => 'all')"
+        )
+        assert [key for (key,) in told] == list(range(1, value + 1))
+    kept = [(name.region_id, name.position) for name in engine.catalog.cache.take_used() if is_entry(name)]
+    assert len(kept) == len(set(kept)) >= 5
+
+
+def is_entry(name: object) -> bool:
+    """Whether a key of the cache is that of an entry of a log."""
+    return hasattr(name, "position") and hasattr(name, "region_id")
+
+
 TOLD = "SELECT {} FROM lance_changes('t', since => {}, mode => 'all') {} ORDER BY _sequence"
 
 
