@@ -13,6 +13,7 @@ import pytest
 
 from gateway.cli.client import GatewayClient
 from tests.crash.load import Ledger, Statement, Worker, create_tables
+from tests.crash.told import ToldChanges
 from tests.crash.zygote import Zygote
 from tests.fights.registers import meanwhile
 from tests.support.gateways import EngineGateway
@@ -34,7 +35,7 @@ def kill_again_and_again(root: Path, zygote: Zygote, rounds: int, seed: int) -> 
     create_tables(root)
     random_source = random.Random(seed)
     survivor = EngineGateway(root)
-    ledger = Ledger()
+    ledger, told = Ledger(), ToldChanges(survivor)
 
     def tell(client: int, one: Statement) -> None:
         if one.outcome == "unknown":
@@ -57,6 +58,7 @@ def kill_again_and_again(root: Path, zygote: Zygote, rounds: int, seed: int) -> 
                 child.kill()
             ledger.sent |= child.sent()
             try:
+                told.check(ledger.sent)
                 ledger.check(survivor.read("SELECT * FROM kept"), survivor.read("SELECT * FROM log"))
             except AssertionError as failure:
                 failure.add_note(f"round {turn} of seed {seed}, MemTables of {limit} rows")
