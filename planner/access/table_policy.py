@@ -115,7 +115,7 @@ def _plan_policy(
 
 def _mend(what: str, expression: str, schema: pa.Schema) -> str:
     try:
-        return mend_expression(expression, schema)
+        return mend_expression(expression, schema, reads_json=True)
     except LanceGatewayError as error:
         raise _policy_error(f"{what} {expression!r}", error) from error
 

@@ -20,13 +20,13 @@ import pyarrow as pa
 from datafusion import DataFrame, Expr, SessionConfig, SessionContext, col
 
 from memwal.errors import LanceGatewayError
-from planner.bridge.json.functions import JSON_FUNCTIONS, register_json
+from planner.bridge.json.functions import JSON_FUNCTIONS, WRITERS, register_json
 from planner.bridge.plan_reading import Expression
 from planner.bridge.run_control import raise_panics
 from planner.sql.tokens import quote
 
 _TABLE = "rows"
-ROW_FUNCTIONS = JSON_FUNCTIONS
+ROW_FUNCTIONS = JSON_FUNCTIONS - WRITERS
 """Functions that policies may call besides DataFusion's; they follow from the row alone."""
 
 T = TypeVar("T")

@@ -21,16 +21,17 @@ from planner.sql.standard.instants.late_years import compare_late_years
 from planner.sql.standard.instants.times_of_day import add_to_times
 from planner.sql.standard.spell_out import spell_out
 from planner.sql.standard.spellings.calls import find_calls
-from planner.sql.standard.spellings.json_values import SPELLED
+from planner.sql.standard.spellings.json_values import SPELLED, TYPED
 from planner.sql.tokens import apply_edits, tokenize
 
 
-def mend_expression(expression: str, schema: pa.Schema) -> str:
+def mend_expression(expression: str, schema: pa.Schema, *, reads_json: bool = False) -> str:
     """Return an expression that DataFusion reads as it is meant.
 
     Args:
         expression: in SQL.
         schema: the columns that it may name.
+        reads_json: whether it may read and change JSON.
 
     Raises:
         LanceGatewayError: it has a clause that DataFusion misreads; it is too deep, or makes too large a
@@ -41,10 +42,12 @@ def mend_expression(expression: str, schema: pa.Schema) -> str:
     check_depth(text)
     check_literal_sizes(text)
     text = spell_out(text)
-    for call in find_calls(text, SPELLED):
+    for call in find_calls(text, TYPED if reads_json else SPELLED):
+        what = "make JSON of values" if reads_json else "read and make JSON"
+        where = "access policies" if reads_json else "constraints and defaults"
         msg = (
-            f"{call.name}: functions over JSON stand in statements and views, and not in constraints, "
-            "defaults and access policies: keep what these need in a column"
+            f"{call.name}: functions that {what} stand in statements and views, and not in {where}: "
+            "keep what these need in a column"
         )
         raise UnsupportedError(msg)
 

@@ -35,9 +35,15 @@ CHANGES: Final = frozenset(
     {"JSON_SET", "JSON_INSERT", "JSON_REPLACE", "JSON_REMOVE", "JSONB_SET", "JSON_MERGE_PATCH"}
 )
 """Functions that change JSON."""
-SPELLED: Final = CHANGES | frozenset(
-    {"JSON_EXTRACT", "JSON_EXTRACT_STRING", "JSON_ARRAY_LENGTH", "JSON_TYPE", "JSON_TYPEOF", "JSON_KEYS"}
-    | {"JSON_VALID", "JSON_IS", "JSON_KEY", "TO_JSON", "JSON_CAST", "JSON_TRY_CAST"}
+TYPED: Final = frozenset({"TO_JSON", "JSON_CAST", "JSON_TRY_CAST"})
+"""Functions of values of any type, of which the engine has to know which."""
+SPELLED: Final = (
+    CHANGES
+    | TYPED
+    | frozenset(
+        {"JSON_EXTRACT", "JSON_EXTRACT_STRING", "JSON_ARRAY_LENGTH", "JSON_TYPE", "JSON_TYPEOF", "JSON_KEYS"}
+        | {"JSON_VALID", "JSON_IS", "JSON_KEY"}
+    )
 )
 """Functions over JSON that are left when all forms are written, which DataFusion calls."""
 _MAKERS: Final = VALUES | CHANGES | {"JSON_EXTRACT", "JSON_EXTRACT_PATH", "JSON_CAST", "JSON_TRY_CAST"}
