@@ -234,6 +234,7 @@ def tell(figures: str) -> None:
     print(figures)  # noqa: T201 - pytest -s shows it
 
 
+@pytest.mark.soak
 def test_followers_beside_writers_merges_and_cleans(root: Path) -> None:
     follow_beside_writers(root, lambda number: number >= 12)
 

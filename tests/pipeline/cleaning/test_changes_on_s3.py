@@ -95,6 +95,7 @@ def test_changes_are_told_until_they_are_cleaned_up(
     assert [tuple(row.values()) for row in shown] == [(1, 11), (2, 20), (3, 3)]
 
 
+@pytest.mark.soak
 def test_another_gateway_tells_followers_of_every_change(s3_location: Location) -> None:
     root, options = s3_location
     Storage.open(root, options).put("made", b"")

@@ -304,6 +304,7 @@ class TestTheirEnd:
             assert read(olga, "long") == _LONG
         return waiting
 
+    @pytest.mark.soak
     def test_a_gateway_that_stops_ends_its_job(self, folder: Path) -> None:
         # It may have got to the end while the gateway stopped.
         assert self._end_during_merge(folder, lambda site: site.process.stop()) < _GENERATIONS
