@@ -87,6 +87,14 @@ _HINTS = (
         re.compile(r"Invalid interval arithmetic operation"),
         "multiply the number before, as in CAST(n * 3 || ' days' AS INTERVAL)",
     ),
+    (
+        re.compile(r"Invalid timestamp arithmetic operation: Timestamp\(.*\) \+"),
+        "add an interval; a parameter says of how many days in at + CAST(? || ' days' AS INTERVAL)",
+    ),
+    (
+        re.compile(r"Cannot create filter with non-boolean predicate"),
+        "a condition is true, false or NULL: CAST(? AS BOOLEAN), or compare it with something",
+    ),
 )
 """Messages without a way out, and what to write."""
 _FIXED = (

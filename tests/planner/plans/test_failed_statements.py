@@ -125,6 +125,8 @@ def test_errors_that_are_no_panics_pass() -> None:
     [
         ("SELECT + item FROM orders", "leave the sign out, or cast what is behind it"),
         ("SELECT id * INTERVAL '1 day' FROM orders", "as in CAST(n * 3 || ' days' AS INTERVAL)"),
+        ("SELECT now() + now() FROM orders", "at + CAST(? || ' days' AS INTERVAL)"),
+        ("SELECT id FROM orders WHERE item", "CAST(? AS BOOLEAN), or compare it"),
     ],
 )
 def test_what_is_not_computed_is_refused_with_the_way_out(sql: str, way_out: str) -> None:
