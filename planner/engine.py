@@ -19,8 +19,9 @@ from planner.access.rights import FULL_ACCESS, Access
 from planner.access.visible_catalog import VisibleCatalog
 from planner.bridge.run_control import describe_panics, run_isolated
 from planner.plans.errors import schema_changed_error
+from planner.plans.plan_cache import MAX_PLANS, StatementKey, find_typed
 from planner.plans.prepared_query import Constant, PreparedQuery
-from planner.plans.query_planner import LONG_STATEMENT, MAX_PLANS, QueryPlanner, StatementKey, find_typed
+from planner.plans.query_planner import LONG_STATEMENT, QueryPlanner
 from planner.scans.settings import DEFAULT_SETTINGS, SessionSettings, Shortcut
 from planner.sql.dialects.translate import NATIVE
 from planner.writes.ddl.alter import prepare_alter

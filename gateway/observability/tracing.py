@@ -26,7 +26,8 @@ from gateway.execution.running_queries import QueryObserver
 from gateway.observability.statements import shorten_session_id, shorten_statement
 from memwal.writing.observing import WriteObserver
 from planner.engine import PreparedQuery, QueryEngine
-from planner.plans.query_planner import CreateQuery, CreateUnbound, StatementKey
+from planner.plans.plan_cache import StatementKey
+from planner.plans.query_planner import CreateQuery, CreateUnbound
 from planner.tables.state.catalog import Catalog
 
 _SERVICE = "lance-gateway"

@@ -11,7 +11,8 @@ from pyarrow import flight
 from gateway.auth.calls import METHODS, RpcObserver, Security
 from gateway.config.effective_values import strip_password
 from gateway.config.loader import Loaded
-from gateway.config.schema import ObservabilitySection, choose_http_port
+from gateway.config.schema import choose_http_port
+from gateway.config.sections.observability import ObservabilitySection
 from gateway.execution.running_queries import QueryObserver
 from gateway.observability.disks import Disks, list_disk_directories
 from gateway.observability.gauges import Gauges, WriteEvents, WriteGauges, WriteMetrics

@@ -19,7 +19,10 @@ from gateway.auth.jwt import JwtVerifier, open_keys
 from gateway.auth.policy import parse_policy
 from gateway.auth.tls import Certificates, read_tls_arguments
 from gateway.auth.users import HASHER, Passwords, Users, parse_users
-from gateway.config.schema import AuthSection, GatewayConfig, JwtSection, TlsSection, WritesSection
+from gateway.config.schema import GatewayConfig
+from gateway.config.sections.auth import AuthSection, JwtSection
+from gateway.config.sections.serving import TlsSection
+from gateway.config.sections.writes import WritesSection
 from gateway.peers.forwarding import Forwarding
 from gateway.peers.peer_identity import PeerToken, Trust
 from gateway.protocol.identity import Identity

@@ -40,7 +40,7 @@ from planner.plans.errors import schema_changed_error
 from planner.scans.settings import Shortcut
 from planner.tables.sources.snapshot import Consistency
 from planner.tables.state.catalog import Catalog
-from planner.tables.state.noted_tables import write_token
+from planner.tables.state.past.noted_tables import write_token
 from planner.tables.state.table import Table
 
 LOOK_SECONDS: Final = 0.1

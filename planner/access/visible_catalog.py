@@ -17,7 +17,7 @@ from planner.access.unknown_names import unknown_name_error
 from planner.sql.as_of import AsOf
 from planner.tables.state.catalog import Catalog
 from planner.tables.state.extended_tables import Extension, extend_table, split_extension
-from planner.tables.state.noted_tables import find_state
+from planner.tables.state.past.noted_tables import find_state
 from planner.tables.state.past.past_table import check_past_access
 from planner.tables.state.table import Table
 

@@ -32,7 +32,7 @@ from planner.plans.dataframes import Frames
 from planner.plans.errors import result_differs_error, schema_changed_error
 from planner.plans.forms.parameters import NO_PARAMETERS, plan_with_types, represent_types
 from planner.plans.forms.planned_frame import PlannedFrame
-from planner.plans.resident_tables import NO_RESIDENTS, Residents, ResidentsKey
+from planner.plans.leaves.resident_tables import NO_RESIDENTS, Residents, ResidentsKey
 from planner.scans.query_run import QueryRun
 from planner.scans.settings import SessionSettings, Shortcut
 

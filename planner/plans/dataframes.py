@@ -39,7 +39,7 @@ from planner.plans.forms.multisets import MULTISETS, number_equal_rows
 from planner.plans.forms.planned_frame import PlannedFrame, number_names, plan_unique
 from planner.plans.leaves.making import make_leaf
 from planner.plans.leaves.registering import register_tables
-from planner.plans.resident_tables import NO_RESIDENTS, RESIDENT_ROWS, Residents
+from planner.plans.leaves.resident_tables import NO_RESIDENTS, RESIDENT_ROWS, Residents
 from planner.scans.query_run import QueryRun
 from planner.scans.table_leaf import TableLeaf
 from planner.search.nearest_leaf import configure_leaves

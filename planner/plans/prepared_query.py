@@ -20,8 +20,8 @@ from planner.bridge.run_control import RunControl, describe_panics, stream_batch
 from planner.plans.checked_query import KEY_QUERY_SHORTCUTS, Task
 from planner.plans.errors import schema_changed_error, translate_error
 from planner.plans.learned import ConditionReader, Learned, forget_values, learn
+from planner.plans.leaves.resident_tables import are_answered_right, load_residents, may_have_residents
 from planner.plans.leaves.system_leaf import plain_system_rows
-from planner.plans.resident_tables import are_answered_right, load_residents, may_have_residents
 from planner.plans.scan_parts import DividedQuery, read_direct_scan
 from planner.scans.explain.objects import explain_as_json
 from planner.scans.explain.texts import explain_plans

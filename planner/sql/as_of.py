@@ -42,7 +42,7 @@ class AsOf:
         tag: that names a version.
         moment: microseconds since 1970, UTC.
         expression: SQL that gives a moment when it is evaluated.
-        token: of a state that the gateway named (see `planner.tables.state.noted_tables`).
+        token: of a state that the gateway named (see `planner.tables.state.past.noted_tables`).
     """
 
     version: int | None = None

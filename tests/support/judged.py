@@ -11,7 +11,7 @@ import lance
 import pyarrow as pa
 
 from planner.engine import QueryEngine
-from planner.plans.resident_tables import RESIDENT_ROWS
+from planner.plans.leaves.resident_tables import RESIDENT_ROWS
 from planner.tables.state.catalog import Catalog
 from tests.support.results import rows_of
 

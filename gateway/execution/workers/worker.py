@@ -57,8 +57,9 @@ from planner.access.visible_catalog import SystemTable, VisibleCatalog
 from planner.bridge.run_control import RunControl, describe_panics
 from planner.engine import read_long_write
 from planner.plans.dataframes import Frames
+from planner.plans.plan_cache import MAX_PLANS
 from planner.plans.prepared_query import PreparedQuery
-from planner.plans.query_planner import MAX_PLANS, QueryPlanner, bind_and_create
+from planner.plans.query_planner import QueryPlanner, bind_and_create
 from planner.tables.shared.cache import SharedCache
 from planner.tables.shared.recent_reads import RecentReads
 from planner.tables.sources.snapshot import SnapshotDescription

@@ -12,8 +12,8 @@ from planner.binding.bound_statement import BoundStatement
 from planner.bridge.distance_functions import register_distances
 from planner.bridge.json.functions import register_json
 from planner.plans.leaves.catalog_leaf import CatalogLeafTable
+from planner.plans.leaves.resident_tables import Residents
 from planner.plans.leaves.system_leaf import SystemLeaf, list_tables_and_views, make_system_leaves
-from planner.plans.resident_tables import Residents
 from planner.scans.query_run import QueryRun
 from planner.scans.table_leaf import TableLeaf
 from planner.sql.tokens import quote

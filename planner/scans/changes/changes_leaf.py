@@ -20,7 +20,7 @@ from planner.scans.settings import Shortcut
 from planner.scans.table_leaf import TableLeaf
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.snapshot import TableSnapshot
-from planner.tables.state.noted_tables import write_token
+from planner.tables.state.past.noted_tables import write_token
 from planner.tables.state.table import Table
 
 _POSITION_SCHEMA = pa.schema([pa.field(POSITION, pa.string()), pa.field(ROWS, pa.int64())])

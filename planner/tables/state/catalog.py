@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import difflib
-import json
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 
 import lance
@@ -22,7 +19,6 @@ from memwal.storage.table_names import (
     MAIN_SCHEMA,
     TABLE_SUFFIX,
     VIEW_SUFFIX,
-    SearchPath,
     TableName,
     is_temporary_schema,
 )
@@ -38,10 +34,9 @@ from planner.tables.state.extended_tables import ExtendedTable, Extension, exten
 from planner.tables.state.past.past_tables import PastTables
 from planner.tables.state.table import Table
 from planner.tables.state.table_state import create_session
+from planner.tables.state.views import View, locate_view
 
 WRITING = WriteOptions()
-_VIEW_COMMENT = "-- comment: "
-_VIEW_PATH = "-- path: "
 CACHE_BYTES = 512 << 20
 INDEX_CACHE_BYTES = 512 << 20
 METADATA_CACHE_BYTES = 256 << 20
@@ -49,54 +44,6 @@ _PRIVATE_COLUMNS_SHARE = 4
 """Where columns are shared, those that are not take one part in so many of a process's own cache."""
 READERS = 8
 """Threads that read regions and fragments; they mostly wait for storage or run outside the GIL."""
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """A view, and its file: the SELECT, below a line with the comment if there is one.
-
-    Attributes:
-        select: its query.
-        comment: what it is for; None for nothing.
-        path: of a temporary view, what names without a schema meant where it was made; None for others.
-    """
-
-    select: str
-    comment: str | None = None
-    path: str | None = None
-
-    def encode(self) -> bytes:
-        """Return the content of the file."""
-        lines = ""
-        if isinstance(self.path, SearchPath):
-            path = [str(self.path), self.path.temporary, sorted(self.path.names)]
-            lines = f"{_VIEW_PATH}{json.dumps(path)}\n"
-        if self.comment:
-            lines += f"{_VIEW_COMMENT}{json.dumps(self.comment, ensure_ascii=False)}\n"
-        return f"{lines}{self.select}".encode()
-
-    @staticmethod
-    def decode(data: bytes, *, is_temporary: bool = False) -> View:
-        """Read the content of a file.
-
-        Args:
-            data: the content.
-            is_temporary: whether it is of a temporary view, which begins with its path.
-
-        Raises:
-            UnicodeDecodeError: it is not UTF-8 text.
-        """
-        text = data.decode()
-        if is_temporary:
-            line, _, text = text.partition("\n")
-            schema, temporary, names = json.loads(line.removeprefix(_VIEW_PATH))
-            view = View.decode(text.encode())
-            return View(view.select, view.comment, SearchPath(schema, temporary, frozenset(names)))
-        first, _, select = text.partition("\n")
-        if first.startswith(_VIEW_COMMENT):
-            with suppress(ValueError):  # a line that somebody else wrote
-                return View(select, str(json.loads(first.removeprefix(_VIEW_COMMENT))))
-        return View(text)
 
 
 class Catalog:
@@ -376,7 +323,7 @@ class Catalog:
         """Return a view; None if there is none of that name."""
         if not self._is_usable(name):
             return None
-        path, parsed = _locate_view(name), TableName.parse(name)
+        path, parsed = locate_view(name), TableName.parse(name)
         storage = self._find_storage(parsed.schema)
         try:
             return View.decode(storage.read(path), is_temporary=parsed.is_temporary)
@@ -393,7 +340,7 @@ class Catalog:
             InvalidInputError: no view can have that name.
         """
         self.check_name(name)
-        path, data, schema = _locate_view(name), view.encode(), TableName.parse(name).schema
+        path, data, schema = locate_view(name), view.encode(), TableName.parse(name).schema
         storage = self._find_storage(schema)
         is_written = True
         if replaces:
@@ -406,7 +353,7 @@ class Catalog:
     def drop_view(self, name: str) -> None:
         """Remove a view if it exists."""
         schema = TableName.parse(name).schema
-        self._find_storage(schema).delete(_locate_view(name))
+        self._find_storage(schema).delete(locate_view(name))
         self._temporary_names.pop(schema, None)
 
     def _is_usable(self, name: str) -> bool:
@@ -457,7 +404,3 @@ class Catalog:
         close = difflib.get_close_matches(name, names, n=3)
         hint = f"did you mean {' or '.join(close)}?" if close else f"there are: {', '.join(names) or 'none'}"
         return NotFoundError(f"table {name!r} does not exist in {self.storage.uri}: {hint}")
-
-
-def _locate_view(name: str) -> str:
-    return f"{TableName.parse(name).path}{VIEW_SUFFIX}"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from planner.engine import PreparedQuery, QueryEngine
-from planner.plans.resident_tables import RESIDENT_ROWS
+from planner.plans.leaves.resident_tables import RESIDENT_ROWS
 from planner.tables.state.catalog import Catalog
 from tests.fuzz.sql.grammar.blocks import Relation, Select
 from tests.fuzz.sql.grammar.kinds import draw_value

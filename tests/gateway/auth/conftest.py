@@ -11,7 +11,8 @@ import trustme
 from argon2 import PasswordHasher
 
 from gateway.auth.users import User, write_user
-from gateway.config.schema import AuthSection, TlsSection
+from gateway.config.sections.auth import AuthSection
+from gateway.config.sections.serving import TlsSection
 from gateway.server import GatewayServer
 from gateway.start.opening import open_security
 from tests.gateway.auth.tokens.keys import Signer

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from gateway.auth.gateway_tokens import create_token
-from gateway.config.schema import AuthSection, TlsSection
+from gateway.config.sections.auth import AuthSection
+from gateway.config.sections.serving import TlsSection
 from gateway.protocol.identity import ANONYMOUS, Identity
 from gateway.start.opening import open_security
 from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError

@@ -21,7 +21,7 @@ from gateway.auth.gateway_tokens import create_token
 from gateway.auth.policy import parse_policy
 from gateway.cli import app
 from gateway.cli.client import GatewayClient
-from gateway.config.schema import TlsSection
+from gateway.config.sections.serving import TlsSection
 from tests.gateway.auth.conftest import PASSWORD, Guarded, uri_of
 from tests.gateway.auth.tokens.keys import AUDIENCE, ISSUER, Signer
 from tests.gateway.conftest import serving

@@ -15,7 +15,7 @@ from gateway.auth.gateway_tokens import create_token
 from gateway.auth.tls import read_tls_arguments
 from gateway.auth.users import User, write_user
 from gateway.cli.client import GatewayClient, Login
-from gateway.config.schema import TlsSection
+from gateway.config.sections.serving import TlsSection
 from gateway.server import GatewayServer
 from memwal.errors import InvalidInputError
 from tests.gateway.auth.conftest import PASSWORD, QUICK, Guarded, uri_of, write_tls

@@ -8,7 +8,8 @@ from argon2 import PasswordHasher
 from pyarrow import flight
 
 from gateway.auth.users import User, write_user
-from gateway.config.schema import AuthSection, TlsSection
+from gateway.config.sections.auth import AuthSection
+from gateway.config.sections.serving import TlsSection
 from gateway.start.opening import open_security
 from tests.gateway.conftest import serving
 

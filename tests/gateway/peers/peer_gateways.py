@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from gateway.auth.calls import Security
 from gateway.auth.tls import read_tls_arguments
-from gateway.config.schema import TlsSection
+from gateway.config.sections.serving import TlsSection
 from gateway.peers.forwarding import ForwardedRows, Forwarding
 from gateway.peers.peer_identity import PeerToken, Trust
 from gateway.server import GatewayServer

@@ -13,7 +13,7 @@ from pyarrow import flight
 
 import gateway.peers.forwarding
 from gateway.auth.calls import Security
-from gateway.config.schema import TlsSection
+from gateway.config.sections.serving import TlsSection
 from gateway.peers.forwarding import ForwardedRows, Forwarding
 from gateway.peers.peer_identity import PeerToken, Trust
 from memwal.errors import InvalidInputError

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from memwal.errors import PreconditionError
 from planner.tables.state.catalog import Catalog
-from planner.tables.state.noted_tables import write_token
+from planner.tables.state.past.noted_tables import write_token
 from tests.oracle.machines.machine import Histories
 from tests.oracle.replay.model import Cells, Column, Key
 from tests.oracle.replay.subject import Subject

@@ -9,7 +9,7 @@ import pytest
 from memwal.errors import InvalidInputError, PreconditionError
 from pipeline.cleaning import CleanPolicy
 from planner.tables.state.catalog import Catalog
-from planner.tables.state.noted_tables import write_token
+from planner.tables.state.past.noted_tables import write_token
 from tests.support.cleaning import NEWEST_ONLY, CleanedTable, Open
 
 KEPT = replace(NEWEST_ONLY, keep_changes_seconds=7200.0)

@@ -9,7 +9,7 @@ import pytest
 import trustme
 
 from gateway.auth.users import User, write_user
-from gateway.config.schema import AuthSection
+from gateway.config.sections.auth import AuthSection
 from gateway.server import GatewayServer
 from gateway.start.opening import open_security
 from pipeline.source.client import LanceGatewaySourceError

@@ -21,7 +21,7 @@ from planner.engine import QueryEngine, SessionSettings
 from planner.scans.changes import row_chains
 from planner.scans.settings import ALL_SHORTCUTS, NO_SHORTCUTS, Shortcuts
 from planner.tables.state.catalog import Catalog
-from planner.tables.state.noted_tables import write_token
+from planner.tables.state.past.noted_tables import write_token
 from tests.planner.scans.changes.test_calls import read
 from tests.support import manifests
 from tests.support.merging import clean_up_merged, merge_generations

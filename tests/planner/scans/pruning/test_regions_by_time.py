@@ -13,7 +13,7 @@ from memwal.writing import WriteOptions
 from planner.access.rights import FULL_ACCESS, Access, TableAccess
 from planner.bridge.run_control import RunControl
 from planner.engine import PreparedQuery, QueryEngine
-from planner.plans.resident_tables import RESIDENT_ROWS
+from planner.plans.leaves.resident_tables import RESIDENT_ROWS
 from planner.scans.settings import ALL_SHORTCUTS, DEFAULT_SETTINGS, SessionSettings, Shortcut
 from planner.tables.state.catalog import Catalog
 from tests.support.principals import create_principal

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
-from planner.tables.state.catalog import View
+from planner.tables.state.views import View
 from tests.support.judged import Judged, open_judged
 from tests.support.results import rows_of
 

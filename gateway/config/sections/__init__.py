@@ -1,0 +1,1 @@
+"""The tables of the configuration: keys with their defaults, and sentences of the reference."""
