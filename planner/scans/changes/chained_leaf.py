@@ -29,18 +29,7 @@ class BeforeLeaf(ChangesLeaf):
     """Rows that a change replaced or deleted, with the number of the change."""
 
     _is_after: ClassVar[bool] = False
-
-    def __init__(
-        self,
-        run: QueryRun,
-        table: SecuredTable,
-        other: SecuredTable,
-        partitions: int,
-        reference: str,
-        part: KeyPart | None,
-    ) -> None:
-        super().__init__(run, table, other, partitions, reference, part)
-        self._schema = pa.schema([*self._schema, *LINKS])
+    _added: ClassVar[Sequence[pa.Field]] = LINKS
 
     def _scan(self, conjuncts: pc.Expression | None) -> TableScan:
         scan = _ChainedScan(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -38,6 +39,9 @@ class ChangesLeaf(TableLeaf):
         part: the keys whose rows are wanted; None for all of them.
     """
 
+    _added: ClassVar[Sequence[pa.Field]] = ()
+    """Columns behind those of the table."""
+
     def __init__(
         self,
         run: QueryRun,
@@ -48,6 +52,7 @@ class ChangesLeaf(TableLeaf):
         part: KeyPart | None,
     ) -> None:
         super().__init__(run, table, partitions, reference=reference)
+        self._schema = pa.schema([*self._schema, *self._added])
         self._other = other
         self._part = part
 

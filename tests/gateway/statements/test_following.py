@@ -6,8 +6,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,108 +18,13 @@ from pyarrow import flight
 from gateway.auth.calls import Security
 from gateway.auth.policy import parse_policy
 from gateway.protocol.identity import Identity
-from gateway.statements.following import SharedSteps
-from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError, UnsupportedError
-from planner.binding.changes.followed import read_followed_changes
 from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 from tests.gateway.conftest import serving
+from tests.gateway.statements.copies import DONE, Copy, create_table, read_step, read_token, write_randomly
 from tests.support.servers import GatewayProcess, fetch, open_connection
 
 pytestmark = pytest.mark.slow
-
-DONE = -1
-"""Key of the row that is written last."""
-
-
-class Copy:
-    """A copy of table t that one follower keeps, from any gateway and from one to the next.
-
-    Each change must fit to what the copy has.
-    """
-
-    def __init__(self, since: str) -> None:
-        self.since = since
-        self.rows: dict[int, tuple[Any, ...]] = {}
-        self.pending: list[dict[str, Any]] = []
-        self.failure: BaseException | None = None
-
-    def follow(self, client: flight.FlightClient) -> None:
-        """Follow until the last row has come; raise what ends the stream before."""
-        text = f"SELECT * FROM lance_changes('t', since => {self.since}, follow => true)"
-        self.pending.clear()
-        for chunk in rpc.stream(client, sql.CommandStatementQuery(query=text)):
-            self.pending += chunk.data.to_pylist()
-            token = read_token(chunk)
-            if token is None or (self.pending and token != self.pending[-1]["_position"]):
-                continue  # There is more of the same step.
-            self._apply()
-            self.since = f"'{token}'"
-            if DONE in self.rows:
-                return
-
-    def _apply(self) -> None:
-        after = dict(self.rows)
-        for change in self.pending:
-            kind, key, row = change["_change"], change["id"], (change["v"], change["s"])
-            if kind in {"delete", "update_before"}:
-                assert self.rows.get(key) == row, change
-            if kind == "delete":
-                del after[key]
-            elif kind != "update_before":
-                assert (kind == "insert") == (key not in self.rows), change
-                after[key] = row
-        self.rows = after
-        self.pending.clear()
-
-    def follow_through(self, uris: list[str]) -> None:
-        """Follow at one gateway after the other, where one ends."""
-        try:
-            for uri in uris:
-                with flight.FlightClient(uri) as client, suppress(flight.FlightUnavailableError):
-                    self.follow(client)
-                    return
-        except BaseException as error:  # noqa: BLE001 - looked at by the test
-            self.failure = error
-
-
-def read_token(chunk: flight.FlightStreamChunk) -> str | None:
-    """The token that comes with a batch; None within the first step, which began with no token."""
-    return None if chunk.app_metadata is None else chunk.app_metadata.to_pybytes().decode()
-
-
-def read_step(reader: Any) -> tuple[pa.Table, str]:
-    """The rows of the first step of a follower, and its token."""
-    batches = []
-    for chunk in reader:
-        batches.append(chunk.data)
-        token = read_token(chunk)
-        if token is not None:
-            break
-    return pa.Table.from_batches(batches), token
-
-
-def create_table(connection: Any, options: str = "") -> None:
-    fetch(connection, f"CREATE TABLE t (id BIGINT PRIMARY KEY, v BIGINT, s VARCHAR) {options}")
-
-
-def write_randomly(connection: Any, rng: random.Random, oracle: dict[int, tuple[Any, ...]]) -> None:
-    keys = sorted(rng.sample(range(40), 5))
-    listed, value = ", ".join(map(str, keys)), rng.randrange(1000)
-    kind = rng.choice(("upsert", "upsert", "update", "delete", "optimize"))
-    if kind == "upsert":
-        values = ", ".join(f"({key}, {value}, 's{value}')" for key in keys)
-        fetch(connection, f"INSERT OR REPLACE INTO t VALUES {values}")
-        oracle |= dict.fromkeys(keys, (value, f"s{value}"))
-    elif kind == "update":
-        fetch(connection, f"UPDATE t SET v = v + 1 WHERE id IN ({listed})")
-        oracle |= {key: (oracle[key][0] + 1, oracle[key][1]) for key in keys if key in oracle}
-    elif kind == "delete":
-        fetch(connection, f"DELETE FROM t WHERE id IN ({listed})")
-        for key in keys:
-            oracle.pop(key, None)
-    else:
-        fetch(connection, "OPTIMIZE t")
 
 
 def test_copies_follow_all_writers_through_merges_and_the_death_of_a_gateway(root: Path) -> None:
@@ -428,84 +333,3 @@ def test_a_follower_has_no_second_state_and_no_transaction(narrow: GatewayProces
         with pytest.raises(Exception, match="outside of the transaction"):
             cursor.execute(f"SELECT id FROM {CALL}")
         cursor.execute("ROLLBACK")
-
-
-SMALL, LARGE = (pa.record_batch({"v": pa.array(range(size), pa.int64())}) for size in (3, 200_000))
-
-
-@pytest.mark.parametrize(
-    ("batches", "runs"), [([SMALL, SMALL], 1), ([], 1), ([LARGE, SMALL], 3)], ids=["small", "empty", "large"]
-)
-def test_small_results_are_shared_and_large_ones_are_not(batches: list[pa.RecordBatch], runs: int) -> None:
-    steps, started = SharedSteps(), []
-
-    def run() -> Generator[pa.RecordBatch]:
-        started.append(1)
-        yield from batches
-
-    for _ in range(3):
-        assert list(steps.read("step", run, lambda: None)) == batches
-    assert len(started) == runs
-
-
-def test_who_waits_for_a_step_that_fails_runs_it() -> None:
-    steps = SharedSteps()
-
-    def fail() -> Generator[pa.RecordBatch]:
-        raise UnavailableError("it was stopped")
-        yield
-
-    with pytest.raises(UnavailableError):
-        list(steps.read("step", fail, lambda: None))
-    assert list(steps.read("step", lambda: (one for one in [SMALL]), lambda: None)) == [SMALL]
-
-
-def test_who_waits_for_a_step_may_be_stopped() -> None:
-    steps = SharedSteps()
-
-    def stop() -> None:
-        raise UnavailableError("it was stopped")
-
-    def run() -> Generator[pa.RecordBatch]:
-        with pytest.raises(UnavailableError):  # Another follower comes while this one runs the step.
-            list(steps.read("step", run, stop))
-        yield SMALL
-
-    assert list(steps.read("step", run, stop)) == [SMALL]
-
-
-def test_a_step_has_the_conditions_and_columns_of_its_statement() -> None:
-    followed = read_followed_changes(
-        "select a, (b) from lance_changes('it''s', follow => TRUE, since => now() - INTERVAL '1 hour') c "
-        "where a > 1"
-    )
-    assert followed is not None
-    assert followed.since == "now() - INTERVAL '1 hour'"
-    assert followed.write_step("3", "lance-changes:1:Cg") == (
-        "select a, (b) from lance_changes('it''s', since => 3, until => 'lance-changes:1:Cg') c where a > 1"
-    )
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "SELECT 'follow => true' FROM t",
-        "SELECT * FROM lance_changes('t', since => 1)",
-        "SELECT * FROM lance_changes('t', since => 1, follow => false) -- follow => true",
-        "SELECT * FROM (lance_changes('t', follow => true",
-    ],
-)
-def test_other_statements_are_left_to_the_planner(text: str) -> None:
-    assert read_followed_changes(text) is None
-
-
-@pytest.mark.parametrize(
-    ("text", "error", "message"),
-    [
-        ("SELECT * FROM lance_changes('t', follow => true)", InvalidInputError, "needs since"),
-        ("SELECT * FROM lance_changes('t', since => 1, follow => true) c(a)", UnsupportedError, "has no end"),
-    ],
-)
-def test_calls_that_can_not_follow(text: str, error: type[LanceGatewayError], message: str) -> None:
-    with pytest.raises(error, match=message):
-        read_followed_changes(text)

@@ -22,7 +22,7 @@ from pyarrow import flight
 from memwal.regions.wal import wal_entry_path
 from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
-from tests.gateway.statements.test_following import DONE, Copy, create_table
+from tests.gateway.statements.copies import DONE, Copy, create_table
 from tests.support import manifests
 from tests.support.servers import GatewayProcess, fetch, open_connection
 

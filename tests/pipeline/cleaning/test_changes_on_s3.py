@@ -17,7 +17,7 @@ from pipeline.merging import merge
 from planner.tables.state.catalog import Catalog
 from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
-from tests.gateway.statements.test_following import read_token
+from tests.gateway.statements.copies import read_token
 from tests.support.gateways import EAGER, EngineGateway
 from tests.support.servers import GatewayProcess, fetch, open_connection
 

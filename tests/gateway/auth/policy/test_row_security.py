@@ -1,7 +1,6 @@
 """Access policies over the wire: real users, a policy file, ADBC and bare Flight clients."""
 
 import ast
-import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -31,6 +30,7 @@ from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 from tests.gateway.conftest import serving
 from tests.planner.access_lake import HIDDEN_WORDS, VISIBLE, write_lake
+from tests.support.principals import replace_policy
 from tests.support.writer_process import WriterProcess
 
 PASSWORD = "correct horse"
@@ -330,24 +330,15 @@ def test_a_changed_policy_holds_for_what_was_prepared_and_planned_before(folder:
     assert len(rpc.fetch(analyst, command)) == 4
     policy = folder / "policy.toml"
     try:
-        replace(policy, POLICY.replace("tenant = 'a'", "id = 9"))
+        replace_policy(policy, POLICY.replace("tenant = 'a'", "id = 9"))
         assert rpc.fetch(analyst, command).column("id").to_pylist() == [9]
         assert analyst.do_get(ticket).read_all().column("id").to_pylist() == [9]
-        replace(policy, POLICY.replace('["orders"]', '["absent"]'))
+        replace_policy(policy, POLICY.replace('["orders"]', '["absent"]'))
         with pytest.raises(KeyError, match="Table 'orders' does not exist"):
             rpc.fetch(analyst, command)
     finally:
-        replace(policy, POLICY)
+        replace_policy(policy, POLICY)
     assert len(rpc.fetch(analyst, command)) == 4
-
-
-def replace(path: Path, text: str) -> None:
-    """At once, as editors do; with a time of change that differs."""
-    changed = path.with_suffix(".new")
-    changed.write_text(text)
-    before = path.stat().st_mtime_ns
-    os.utime(changed, ns=(before + 1_000_000_000, before + 1_000_000_000))
-    changed.replace(path)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """Searches over the wire: users of a policy file, and what a bad search is told."""
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,6 +15,7 @@ from argon2 import PasswordHasher
 from gateway.auth.users import User, write_user
 from planner.access.rights import TableAccess
 from tests.planner.search.policy.policy_lake import QUERY, RARE, Lake, filter_visible
+from tests.support.principals import replace_policy
 from tests.support.servers import GatewayProcess
 from tests.support.writer_process import WriterProcess
 
@@ -120,7 +120,7 @@ def test_a_changed_policy_holds_for_prepared_searches(connect: Connect, folder: 
         for cursor, (text, _) in zip(cursors, SEARCHES, strict=True):
             cursor.adbc_prepare(text)
         for rules, expected in ((narrow, visible[:1]), (POLICY, visible)):
-            replace(folder / "policy.toml", rules)
+            replace_policy(folder / "policy.toml", rules)
             for cursor, (text, parameters) in zip(cursors, SEARCHES, strict=True):
                 while found(cursor, text, parameters) != expected:  # it is read again within a second
                     assert found(cursor, text, parameters) in (visible, visible[:1])
@@ -130,15 +130,6 @@ def test_a_changed_policy_holds_for_prepared_searches(connect: Connect, folder: 
 def found(cursor: Any, text: str, parameters: tuple[Any, ...]) -> list[int]:
     cursor.execute(text, parameters or None)
     return sorted(number for (number,) in cursor.fetchall())
-
-
-def replace(path: Path, text: str) -> None:
-    """At once, as editors do; with a time of change that differs."""
-    changed = path.with_suffix(".new")
-    changed.write_text(text)
-    before = path.stat().st_mtime_ns
-    os.utime(changed, ns=(before + 1_000_000_000, before + 1_000_000_000))
-    changed.replace(path)
 
 
 @pytest.mark.parametrize(
