@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, settings
 
 from planner.engine import QueryEngine
 from planner.tables.state.catalog import Catalog
-from tests.support.servers import GatewayProcess
-from tests.support.writer_process import WriterProcess
+from tests.support.processes.servers import GatewayProcess
+from tests.support.processes.writer_process import WriterProcess
 
 # A machine that has much else to do is no failure.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])

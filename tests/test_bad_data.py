@@ -17,12 +17,12 @@ from memwal.errors import LanceGatewayError, NotFoundError, PreconditionError
 from planner.bridge import compatibility
 from planner.engine import QueryEngine
 from planner.tables.state.catalog import Catalog
-from tests.support import manifests
-from tests.support.merging import clean_up_merged, merge_generations
-from tests.support.results import rows_of
-from tests.support.servers import GatewayProcess, fetch, open_connection
-from tests.support.tables import LsmTable, bucketed, key_field, unpartitioned
-from tests.support.writer_process import WriterProcess
+from tests.support.judging.results import rows_of
+from tests.support.lake import manifests
+from tests.support.lake.merging import clean_up_merged, merge_generations
+from tests.support.lake.tables import LsmTable, bucketed, key_field, unpartitioned
+from tests.support.processes.servers import GatewayProcess, fetch, open_connection
+from tests.support.processes.writer_process import WriterProcess
 
 SCHEMA = pa.schema([key_field("id", pa.int64()), pa.field("n", pa.int32())])
 BASE = pa.Table.from_pylist([{"id": 1, "n": 1}, {"id": 2, "n": 2}], schema=SCHEMA)

@@ -22,8 +22,8 @@ from pipeline.merging.batches import agree
 from planner.engine import PreparedQuery, QueryEngine, SessionSettings
 from planner.tables.state.catalog import Catalog
 from planner.writes.dml.prepared_write import WriteResult
-from tests.support.cleaning import create_late_clock
-from tests.support.results import rows_of
+from tests.support.judging.results import rows_of
+from tests.support.lake.cleaning import create_late_clock
 
 Rows = dict[int, int]
 EVERYTHING = CleanPolicy(retain_versions=1)

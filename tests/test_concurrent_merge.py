@@ -8,12 +8,12 @@ import pyarrow as pa
 import pytest
 
 from planner.engine import QueryEngine
-from tests.support import manifests
-from tests.support.merging import clean_up_merged, merge_generations
-from tests.support.racing import Maintenance, Reader, run_race
-from tests.support.results import rows_of
-from tests.support.tables import LsmTable, key_field, unpartitioned
-from tests.support.writer_process import WriterProcess
+from tests.support.judging.results import rows_of
+from tests.support.lake import manifests
+from tests.support.lake.merging import clean_up_merged, merge_generations
+from tests.support.lake.tables import LsmTable, key_field, unpartitioned
+from tests.support.processes.racing import Maintenance, Reader, run_race
+from tests.support.processes.writer_process import WriterProcess
 
 KEYS = 10
 SCHEMA = pa.schema([key_field("id", pa.int64()), pa.field("n", pa.int32())])

@@ -10,9 +10,9 @@ import pytest
 
 from planner.engine import QueryEngine, SessionSettings
 from planner.tables.state.catalog import Catalog
-from tests.support.results import rows_of
-from tests.support.tables import LsmTable, bucketed, key_field
-from tests.support.writer_process import WriterProcess
+from tests.support.judging.results import rows_of
+from tests.support.lake.tables import LsmTable, bucketed, key_field
+from tests.support.processes.writer_process import WriterProcess
 
 SCHEMA = pa.schema([key_field("id", pa.int64()), pa.field("n", pa.int32()), pa.field("s", pa.string())])
 Answer = Callable[..., list[int]]

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from planner.engine import QueryEngine
-from tests.support.merging import merge_generations
-from tests.support.results import rows_of
-from tests.support.tables import LsmTable, key_field, unpartitioned
-from tests.support.writer_process import WriterProcess
+from tests.support.judging.results import rows_of
+from tests.support.lake.merging import merge_generations
+from tests.support.lake.tables import LsmTable, key_field, unpartitioned
+from tests.support.processes.writer_process import WriterProcess
 
 ROWS = 200_000
 FRAGMENT = 70_000

@@ -10,11 +10,11 @@ import pytest
 
 from memwal.bloom import FILTER_FILE
 from planner.engine import QueryEngine, SessionSettings
-from tests.support import manifests
-from tests.support.merging import clean_up_merged, merge_generations
-from tests.support.results import rows_of
-from tests.support.tables import Layout, LsmTable, bucketed, key_field, unpartitioned
-from tests.support.writer_process import WriterProcess
+from tests.support.judging.results import rows_of
+from tests.support.lake import manifests
+from tests.support.lake.merging import clean_up_merged, merge_generations
+from tests.support.lake.tables import Layout, LsmTable, bucketed, key_field, unpartitioned
+from tests.support.processes.writer_process import WriterProcess
 
 SCHEMA = pa.schema([key_field("id", pa.int64()), pa.field("n", pa.int32()), pa.field("f", pa.float64())])
 SWAPPED = pa.schema([key_field("id", pa.int64()), pa.field("a", pa.int32()), pa.field("b", pa.int32())])

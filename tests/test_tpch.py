@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 from benchmarks.tables import wholesale
-from tests.support.merging import merge_generations
-from tests.support.results import assert_close_rows, rows_of
-from tests.support.servers import GatewayProcess, fetch, open_connection
-from tests.support.tables import Layout, LsmTable, bucketed, primary_key, unpartitioned
-from tests.support.writer_process import WriterProcess
+from tests.support.judging.results import assert_close_rows, rows_of
+from tests.support.lake.merging import merge_generations
+from tests.support.lake.tables import Layout, LsmTable, bucketed, primary_key, unpartitioned
+from tests.support.processes.servers import GatewayProcess, fetch, open_connection
+from tests.support.processes.writer_process import WriterProcess
 
 pytestmark = pytest.mark.slow
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.documented import DOCS, Reader, read_blocks
-from tests.support.java import require_java
+from tests.support.judging.documented import DOCS, Reader, read_blocks
+from tests.support.processes.java import require_java
 
 TUTORIALS = DOCS / "tutorials"
 

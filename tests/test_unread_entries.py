@@ -14,8 +14,8 @@ from memwal.storage.files import Storage
 from memwal.writing import WriteOptions
 from planner.engine import QueryEngine
 from planner.tables.state.catalog import Catalog
-from tests.support.tables import LsmTable, bucketed, key_field
-from tests.support.writer_process import WriterProcess
+from tests.support.lake.tables import LsmTable, bucketed, key_field
+from tests.support.processes.writer_process import WriterProcess
 
 SCHEMA = pa.schema([key_field("id", pa.int64()), pa.field("v", pa.int64())])
 

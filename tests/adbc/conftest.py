@@ -11,7 +11,7 @@ import pytest
 from gateway.server import GatewayServer
 from tests.adbc.values import typed_table
 from tests.gateway.conftest import orders, serving
-from tests.support.servers import open_connection
+from tests.support.processes.servers import open_connection
 
 
 @pytest.fixture(scope="session")

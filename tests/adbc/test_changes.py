@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.servers import GatewayProcess, open_connection
+from tests.support.processes.servers import GatewayProcess, open_connection
 
 WRITES = (
     "INSERT INTO t SELECT value, value, 'new' FROM generate_series(1, 9)",

@@ -11,7 +11,7 @@ from adbc_driver_manager import AdbcStatusCode
 
 from gateway.execution.query import QueryState
 from gateway.server import GatewayServer
-from tests.support.servers import open_connection
+from tests.support.processes.servers import open_connection
 
 ENDLESS = "SELECT count(*) FROM generate_series(1, 1000000000000) AS t(a) WHERE a % 7 = 3"
 TRICKLE = "SELECT a FROM generate_series(1, 1000000000000) AS t(a)"

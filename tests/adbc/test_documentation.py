@@ -7,8 +7,8 @@ import pytest
 from adbc_driver_flightsql import DatabaseOptions, dbapi
 
 from tests.gateway.conftest import serving
-from tests.support.documented import DOCS, Block, read_blocks
-from tests.support.servers import open_connection
+from tests.support.judging.documented import DOCS, Block, read_blocks
+from tests.support.processes.servers import open_connection
 
 PAGE = DOCS / "clients.md"
 STATEMENTS = (

@@ -12,7 +12,7 @@ from datafusion import SessionContext
 from datafusion.substrait import Serde
 
 from tests.adbc.values import VALUES
-from tests.support.servers import open_connection
+from tests.support.processes.servers import open_connection
 
 STATEMENT = "SELECT id, customer, amount FROM orders WHERE id < 20 ORDER BY id"
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from tests.gateway.conftest import serving
-from tests.support.servers import open_connection
+from tests.support.processes.servers import open_connection
 
 NEAREST = "SELECT id, _distance FROM lance_vector_search('docs', 'at', ?, k => 3) ORDER BY _distance"
 

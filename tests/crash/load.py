@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from memwal.errors import UnavailableError
 from memwal.writing import PartlyWrittenError
-from tests.support.gateways import has_written_nothing
-from tests.support.tables import key_field
+from tests.support.lake.tables import key_field
+from tests.support.processes.gateways import has_written_nothing
 
 Kind: TypeAlias = Literal["insert", "update", "delete", "mix", "log"]
 Outcome: TypeAlias = Literal["unknown", "acknowledged", "refused"]

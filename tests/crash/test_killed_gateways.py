@@ -16,8 +16,8 @@ from tests.crash.load import Ledger, Statement, Worker, create_tables
 from tests.crash.told import ToldChanges
 from tests.crash.zygote import Zygote
 from tests.fights.registers import meanwhile
-from tests.support.gateways import EngineGateway
-from tests.support.servers import GatewayProcess
+from tests.support.processes.gateways import EngineGateway
+from tests.support.processes.servers import GatewayProcess
 
 ROUNDS = 2000
 OTHER = 9

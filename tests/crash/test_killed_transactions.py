@@ -11,8 +11,8 @@ from pyarrow import flight
 
 from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
-from tests.support.gateways import EngineGateway
-from tests.support.servers import GatewayProcess
+from tests.support.processes.gateways import EngineGateway
+from tests.support.processes.servers import GatewayProcess
 
 ROUNDS = 3
 SIZE = 5

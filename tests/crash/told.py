@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from tests.crash.load import PER_REGION, Statement
-from tests.support.gateways import EngineGateway
+from tests.support.processes.gateways import EngineGateway
 
 Key = tuple[int, int]
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from memwal.writing import WriteOptions
 from tests.crash.load import Statement, Worker
-from tests.support.gateways import EngineGateway
+from tests.support.processes.gateways import EngineGateway
 
 
 def write(root: str, log: str, clients: list[int], seed: int, number: int, options: dict[str, Any]) -> None:

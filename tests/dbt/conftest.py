@@ -16,7 +16,7 @@ from adbc_driver_manager import DatabaseOptions as CommonOptions
 
 from gateway.auth.users import User, hash_password, write_user
 from tests.dbt.environment import DBT
-from tests.support.servers import GatewayProcess, fetch
+from tests.support.processes.servers import GatewayProcess, fetch
 
 PASSWORD = "correct horse; battery: staple ü"
 POLICY = """

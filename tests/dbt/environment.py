@@ -5,7 +5,7 @@
 
 import sys
 
-from tests.support.environments import ROOT, Environment
+from tests.support.processes.environments import ROOT, Environment
 
 DBT = Environment("dbt", ROOT / "dbt-lance-gateway", ROOT / ".dbt-environment")
 

@@ -15,7 +15,7 @@ from gateway.config.schema import GatewayConfig
 from pipeline.keeping.metrics import KeeperMetrics
 from pipeline.status.shown import format_exposition
 from tests.docker.test_compose import FOLDER, exposed
-from tests.support.servers import GatewayProcess, fetch, open_connection
+from tests.support.processes.servers import GatewayProcess, fetch, open_connection
 
 RUNBOOKS = FOLDER.parent / "docs" / "runbooks"
 PAGES = sorted(RUNBOOKS.glob("*.md"))

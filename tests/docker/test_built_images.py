@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.docker.images import Container, Images, require_buildah, stop
-from tests.support.ports import find_free_port
-from tests.support.servers import fetch, open_connection
+from tests.support.processes.ports import find_free_port
+from tests.support.processes.servers import fetch, open_connection
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(0)]
 

@@ -18,9 +18,9 @@ from dockerfile_parse import DockerfileParser
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.support.ports import find_free_port
-from tests.support.programs import find_or_install
-from tests.support.servers import fetch, open_connection
+from tests.support.processes.ports import find_free_port
+from tests.support.processes.programs import find_or_install
+from tests.support.processes.servers import fetch, open_connection
 
 FOLDER = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent

@@ -17,9 +17,9 @@ from gateway.cli import app
 from gateway.cli.commands import collect_flags
 from gateway.config import load
 from gateway.config.schema import GatewayConfig
-from tests.support.ports import find_free_port
-from tests.support.programs import find_or_build, find_or_install
-from tests.support.servers import GatewayProcess
+from tests.support.processes.ports import find_free_port
+from tests.support.processes.programs import find_or_build, find_or_install
+from tests.support.processes.servers import GatewayProcess
 
 FOLDER = Path(__file__).parents[2] / "docker"
 CHART = FOLDER / "helm"

@@ -9,8 +9,8 @@ import lance
 import pyarrow as pa
 
 from memwal.errors import LanceGatewayError, UnavailableError
-from tests.support.gateways import EngineGateway, Gateway, has_written_nothing
-from tests.support.tables import key_field
+from tests.support.lake.tables import key_field
+from tests.support.processes.gateways import EngineGateway, Gateway, has_written_nothing
 
 State: TypeAlias = dict[int, int | None]
 """Value by key."""

@@ -15,7 +15,7 @@ from pipeline.jobs.lake import Lake
 from pipeline.merging import merge
 from pipeline.snapshotting import snapshot
 from pipeline.snapshotting.backup import back_up
-from tests.support.gateways import EngineGateway
+from tests.support.processes.gateways import EngineGateway
 
 CREATE = "CREATE TABLE t (id BIGINT PRIMARY KEY, v VARCHAR) WITH (region_by = 'bucket(id, 2)')"
 NEWEST_ONLY = CleanPolicy(grace_seconds=0, retain_versions=1)

@@ -9,9 +9,9 @@ import pytest
 
 from memwal.errors import LanceGatewayError
 from tests.faults.blocking import fill, immutable, in_the_way, small_disk
-from tests.support import manifests
-from tests.support.gateways import EngineGateway
-from tests.support.tables import key_field
+from tests.support.lake import manifests
+from tests.support.lake.tables import key_field
+from tests.support.processes.gateways import EngineGateway
 
 SCHEMA = pa.schema([key_field("k", pa.int64()), pa.field("v", pa.string())])
 

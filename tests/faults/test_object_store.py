@@ -22,9 +22,9 @@ from pipeline.jobs.lake import Lake, TableState
 from pipeline.merging import merge
 from tests.crash.load import Ledger, Statement, Worker, create_tables, sql_of
 from tests.fights.registers import meanwhile
-from tests.support.object_stores import ObjectStore, start_versitygw
-from tests.support.ports import find_free_port
-from tests.support.servers import GatewayProcess
+from tests.support.processes.ports import find_free_port
+from tests.support.processes.servers import GatewayProcess
+from tests.support.stores.object_stores import ObjectStore, start_versitygw
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(900)]
 

@@ -7,8 +7,8 @@ import pytest
 from memwal.storage.backends import ObjectBackend
 from planner.tables.state.catalog import Catalog
 from tests.faults.scenario import create_table
-from tests.support.failing_s3 import FailingS3, failing_s3
-from tests.support.gateways import EAGER, EngineGateway
+from tests.support.processes.gateways import EAGER, EngineGateway
+from tests.support.stores.failing_s3 import FailingS3, failing_s3
 
 BUCKET = "costs"
 

@@ -6,8 +6,8 @@ import pytest
 
 from planner.tables.state.catalog import Catalog
 from tests.faults.scenario import Possible, create_table
-from tests.support.failing_s3 import FailingS3, Fate, failing_s3
-from tests.support.gateways import EAGER, EngineGateway
+from tests.support.processes.gateways import EAGER, EngineGateway
+from tests.support.stores.failing_s3 import FailingS3, Fate, failing_s3
 
 BUCKET = "faults"
 

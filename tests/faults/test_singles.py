@@ -15,9 +15,9 @@ import pytest
 
 from memwal.errors import LanceGatewayError
 from planner.engine import SessionSettings
-from tests.support import manifests
-from tests.support.gateways import EAGER, EngineGateway
-from tests.support.tables import key_field
+from tests.support.lake import manifests
+from tests.support.lake.tables import key_field
+from tests.support.processes.gateways import EAGER, EngineGateway
 
 OpenGateway = Callable[..., EngineGateway]
 SCHEMA = pa.schema([key_field("k", pa.int64()), pa.field("v", pa.string())])

@@ -8,8 +8,8 @@ import pytest
 
 from planner.tables.state.catalog import Catalog
 from tests.faults.scenario import Possible, create_table
-from tests.support.faults import FaultyBackend, How, open_faulty_storage
-from tests.support.gateways import EAGER, EngineGateway
+from tests.support.processes.gateways import EAGER, EngineGateway
+from tests.support.stores.faults import FaultyBackend, How, open_faulty_storage
 
 
 def _play(root: Path, number: int | None, how: How) -> tuple[Possible, FaultyBackend]:

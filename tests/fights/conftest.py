@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from memwal.writing import WriteOptions
-from tests.support.gateways import EAGER, EngineGateway
+from tests.support.processes.gateways import EAGER, EngineGateway
 
 
 @pytest.fixture

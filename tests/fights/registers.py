@@ -16,9 +16,9 @@ import lance
 import pyarrow as pa
 
 from memwal.errors import UnavailableError
-from tests.support.gateways import Gateway, has_written_nothing
-from tests.support.linearizability import Kind, Operation, Value, check_registers
-from tests.support.tables import key_field
+from tests.support.judging.linearizability import Kind, Operation, Value, check_registers
+from tests.support.lake.tables import key_field
+from tests.support.processes.gateways import Gateway, has_written_nothing
 
 SCHEMA = pa.schema([key_field("k", pa.int64()), pa.field("v", pa.int64())])
 KEYS = 4

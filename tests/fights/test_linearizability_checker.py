@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.linearizability import Operation, check_registers, is_linearizable
+from tests.support.judging.linearizability import Operation, check_registers, is_linearizable
 
 
 def read(invoked: float, returned: float, result: int | None) -> Operation:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.fights.registers import Recorder, clients, create_registers, meanwhile, run_all
-from tests.support import manifests
-from tests.support.gateways import EngineGateway
-from tests.support.merging import merge_generations
+from tests.support.lake import manifests
+from tests.support.lake.merging import merge_generations
+from tests.support.processes.gateways import EngineGateway
 
 SECONDS = 60.0
 OpenGateways = Callable[..., list[EngineGateway]]

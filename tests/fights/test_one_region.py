@@ -12,9 +12,9 @@ import pytest
 from memwal.errors import UnavailableError
 from memwal.writing import WriteOptions
 from tests.fights.registers import create_registers, meanwhile, run_all
-from tests.support import manifests
-from tests.support.gateways import EngineGateway, has_written_nothing
-from tests.support.writer_process import (
+from tests.support.lake import manifests
+from tests.support.processes.gateways import EngineGateway, has_written_nothing
+from tests.support.processes.writer_process import (
     FencedError,
     RegionWriter,
     WriteRefusedError,

@@ -10,7 +10,7 @@ import pytest
 from memwal.errors import ConflictError, UnavailableError
 from tests.fights.registers import create_registers, meanwhile, run_all
 from tests.fights.test_linearizable import Disturber
-from tests.support.gateways import EngineGateway, EngineTransaction, has_written_nothing
+from tests.support.processes.gateways import EngineGateway, EngineTransaction, has_written_nothing
 
 ACCOUNTS = 4
 CLIENTS, ROUNDS = 4, 8

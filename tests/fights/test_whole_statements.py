@@ -10,7 +10,7 @@ import pytest
 from memwal.errors import UnavailableError
 from tests.fights.registers import create_registers, meanwhile, run_all
 from tests.fights.test_linearizable import Disturber
-from tests.support.gateways import EngineGateway, has_written_nothing
+from tests.support.processes.gateways import EngineGateway, has_written_nothing
 
 OpenGateways = Callable[..., list[EngineGateway]]
 TOGETHER = range(5)

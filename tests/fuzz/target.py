@@ -14,7 +14,7 @@ from pyarrow import flight
 
 from tests.gateway import rpc
 from tests.gateway.protocol.test_errors import assert_clean
-from tests.support.servers import GatewayProcess
+from tests.support.processes.servers import GatewayProcess
 
 _METRICS = re.compile(r"metrics and health at (http://\S+)")
 _GAUGE = re.compile(

@@ -23,7 +23,7 @@ from tests.fuzz.sql.judges.engines import GatewayEngine, References, Refused
 from tests.fuzz.sql.judges.shrinking import shrink
 from tests.fuzz.sql.judges.verdicts import Court, Outcome, Verdict
 from tests.fuzz.sql.running import Fuzzer, Report
-from tests.support.writer_process import WriterProcess
+from tests.support.processes.writer_process import WriterProcess
 
 SHAPE = Shape("t", (("id", INT64), ("s", TEXT)), ("id",))
 ROWS = pa.table({"id": pa.array(range(20), pa.int64()), "s": [None, "a", "b", "ab"] * 5})

@@ -11,7 +11,7 @@ from protos import gateway_pb2 as own
 from tests.fuzz.target import Target
 from tests.gateway import rpc
 from tests.gateway.protocol.test_errors import assert_clean
-from tests.support.servers import GatewayProcess
+from tests.support.processes.servers import GatewayProcess
 
 QUERY = sql.CommandStatementQuery(query="SELECT id FROM orders WHERE id < 2")
 

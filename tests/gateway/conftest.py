@@ -17,8 +17,8 @@ from gateway.server import GatewayServer
 from memwal.errors import UnavailableError
 from planner.engine import QueryEngine
 from planner.tables.state.catalog import Catalog
-from tests.support.servers import open_connection
-from tests.support.tables import key_field
+from tests.support.lake.tables import key_field
+from tests.support.processes.servers import open_connection
 
 ORDER_COUNT = 1000
 

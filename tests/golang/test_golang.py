@@ -20,7 +20,7 @@ from gateway.auth.users import User, hash_password, write_user
 from tests.adbc.values import VALUES, typed_table
 from tests.gateway.conftest import orders, serving
 from tests.jdbc.jvm import Facts, Failure
-from tests.support.servers import GatewayProcess
+from tests.support.processes.servers import GatewayProcess
 
 # Compiling Arrow and gRPC for the first time takes minutes.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]

@@ -8,8 +8,8 @@ import pytest
 
 from tests.jdbc import drivers, lake
 from tests.jdbc.jvm import Jvm, compile_probes
-from tests.support.servers import GatewayProcess
-from tests.support.writer_process import WriterProcess
+from tests.support.processes.servers import GatewayProcess
+from tests.support.processes.writer_process import WriterProcess
 
 
 @pytest.fixture(scope="session")

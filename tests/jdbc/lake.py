@@ -8,8 +8,8 @@ from typing import Any
 import lance
 import pyarrow as pa
 
-from tests.support.tables import LsmTable, key_field, unpartitioned
-from tests.support.writer_process import WriterProcess
+from tests.support.lake.tables import LsmTable, key_field, unpartitioned
+from tests.support.processes.writer_process import WriterProcess
 
 _DAY = dt.date(2026, 2, 28)
 _CLOCK = dt.time(1, 2, 3)

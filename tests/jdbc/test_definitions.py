@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.jdbc.jvm import Facts, Jvm
-from tests.support.servers import GatewayProcess
+from tests.support.processes.servers import GatewayProcess
 
 pytestmark = pytest.mark.slow
 

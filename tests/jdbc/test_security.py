@@ -12,7 +12,7 @@ from gateway.auth.gateway_tokens import create_token
 from gateway.auth.users import User, hash_password, write_user
 from tests.jdbc import drivers
 from tests.jdbc.jvm import Jvm
-from tests.support.servers import GatewayProcess
+from tests.support.processes.servers import GatewayProcess
 
 pytestmark = pytest.mark.slow
 

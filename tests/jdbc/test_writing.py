@@ -8,9 +8,9 @@ import pytest
 
 from tests.jdbc import lake
 from tests.jdbc.jvm import Facts, Jvm
-from tests.support.servers import GatewayProcess
-from tests.support.writer_process import WriterProcess
-from tests.support.written import make_notes
+from tests.support.lake.written import make_notes
+from tests.support.processes.servers import GatewayProcess
+from tests.support.processes.writer_process import WriterProcess
 
 pytestmark = pytest.mark.slow
 

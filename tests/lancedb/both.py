@@ -21,7 +21,7 @@ from memwal.writing import WriteOptions
 from pipeline.jobs.lake import Lake, LakeTable
 from planner.engine import DEFAULT_SETTINGS, PreparedQuery, QueryEngine
 from planner.tables.state.catalog import Catalog
-from tests.support.tables import key_field
+from tests.support.lake.tables import key_field
 
 Kind = Literal["bucket", "identity", "unsharded"]
 KINDS: tuple[Kind, ...] = ("bucket", "identity", "unsharded")

@@ -13,7 +13,7 @@ from pipeline.cleaning import CleanPolicy, clean
 from pipeline.indexing import IndexPolicy, maintain
 from pipeline.jobs.lake import LakeTable
 from pipeline.merging import merge
-from tests.support.gateways import EngineGateway
+from tests.support.processes.gateways import EngineGateway
 
 pytestmark = pytest.mark.slow
 

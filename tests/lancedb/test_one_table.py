@@ -20,8 +20,8 @@ from pipeline.cleaning import CleanPolicy, clean
 from pipeline.indexing import maintain
 from pipeline.merging import merge
 from tests.lancedb.both import KEY, KINDS, SCHEMA, TENANTS, Both, Kind
-from tests.support.ingesting import Batch, build_table
-from tests.support.tables import key_field
+from tests.support.lake.ingesting import Batch, build_table
+from tests.support.lake.tables import key_field
 
 Making = Callable[..., Both]
 

@@ -17,7 +17,7 @@ from pipeline.jobs.lake import TableState
 from pipeline.merging import merge, uniting
 from pipeline.status.reading import read_status
 from tests.lancedb.both import KINDS, Both, Kind
-from tests.support.merging import merge_generations
+from tests.support.lake.merging import merge_generations
 
 Making = Callable[..., Both]
 

@@ -11,8 +11,8 @@ import pytest
 from pipeline.spark.session import find_session
 from planner.engine import QueryEngine
 from tests.planner.search.sources.replayed import Ask, asking
-from tests.support.gateways import EngineGateway
-from tests.support.java import require_java
+from tests.support.processes.gateways import EngineGateway
+from tests.support.processes.java import require_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,8 +10,8 @@ from memwal.creating.key_index import encode_key_index
 from pipeline.indexing.indexes import IndexState, TableIndexes
 from pipeline.jobs.lake import LakeTable
 from tests.planner.search.sources.replayed import Ask, ReplayedTable, axis
-from tests.support.tables import Row, bucketed
-from tests.support.writer_process import WriterProcess
+from tests.support.lake.tables import Row, bucketed
+from tests.support.processes.writer_process import WriterProcess
 
 
 def row(number: int, turn: int = 0) -> Row:

@@ -7,11 +7,11 @@ from pathlib import Path
 import pyarrow as pa
 
 from pipeline.jobs.lake import LakeTable
-from tests.support import manifests
-from tests.support.gateways import EngineGateway
-from tests.support.merging import merge_generations
-from tests.support.tables import LsmTable, bucketed, key_field
-from tests.support.writer_process import WriterProcess
+from tests.support.lake import manifests
+from tests.support.lake.merging import merge_generations
+from tests.support.lake.tables import LsmTable, bucketed, key_field
+from tests.support.processes.gateways import EngineGateway
+from tests.support.processes.writer_process import WriterProcess
 
 SCHEMA = pa.schema([key_field("id", pa.int64()), pa.field("v", pa.string())])
 Rows = dict[int, str]

@@ -16,8 +16,8 @@ from pipeline.jobs.runners import Threads
 from pipeline.merging import merge
 from pipeline.snapshotting import SnapshotPolicy, snapshot
 from tests.pipeline.scenario import Scenario, built, shown
-from tests.support.interrupting import Call, KilledError, When, kill_at, watch_calls
-from tests.support.writer_process import WriterProcess
+from tests.support.processes.interrupting import Call, KilledError, When, kill_at, watch_calls
+from tests.support.processes.writer_process import WriterProcess
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,9 @@ from pipeline.jobs.runners import Advance, Threads, ignore_progress
 from pipeline.merging import merge
 from pipeline.snapshotting import SnapshotPolicy, snapshot
 from tests.pipeline.scenario import Rows, Scenario, built, shown
-from tests.support.gateways import EngineGateway
-from tests.support.interrupting import Call, When, watch_calls
-from tests.support.writer_process import WriterProcess
+from tests.support.processes.gateways import EngineGateway
+from tests.support.processes.interrupting import Call, When, watch_calls
+from tests.support.processes.writer_process import WriterProcess
 
 Job = Callable[[LakeTable], object]
 Change = Callable[[LakeTable, Rows], Rows]

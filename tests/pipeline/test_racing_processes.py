@@ -13,7 +13,7 @@ from pipeline.jobs.lake import LakeTable
 from pipeline.merging import merge
 from tests.fights.registers import Recorder, clients, create_registers, run_all
 from tests.pipeline import racer
-from tests.support.gateways import EAGER, EngineGateway
+from tests.support.processes.gateways import EAGER, EngineGateway
 
 
 @contextmanager

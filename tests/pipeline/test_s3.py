@@ -20,9 +20,9 @@ from pipeline.merging import merge
 from pipeline.snapshotting import SnapshotPolicy, snapshot
 from pipeline.status import read_status
 from planner.tables.state.catalog import Catalog
-from tests.support.failing_s3 import FailingS3, Fate, failing_s3
-from tests.support.gateways import EAGER, EngineGateway
-from tests.support.ingesting import Batch
+from tests.support.lake.ingesting import Batch
+from tests.support.processes.gateways import EAGER, EngineGateway
+from tests.support.stores.failing_s3 import FailingS3, Fate, failing_s3
 
 pytestmark = pytest.mark.slow
 BUCKET = "pipeline"

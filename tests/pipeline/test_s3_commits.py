@@ -14,7 +14,7 @@ from pipeline.jobs.lake import Lake, TableState
 from pipeline.merging import merge
 from pipeline.snapshotting import SnapshotPolicy, snapshot
 from planner.tables.state.catalog import Catalog
-from tests.support.gateways import EAGER, EngineGateway
+from tests.support.processes.gateways import EAGER, EngineGateway
 
 pytestmark = pytest.mark.slow
 Location = tuple[str, dict[str, str]]

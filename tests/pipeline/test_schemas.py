@@ -15,7 +15,7 @@ from pipeline.merging.job import merge
 from pipeline.source.client import Gateway
 from pipeline.source.options import Options
 from tests.gateway.conftest import serving
-from tests.support.gateways import EngineGateway
+from tests.support.processes.gateways import EngineGateway
 
 
 def test_jobs_find_tables_of_schemas(gateway: EngineGateway, root: Path) -> None:

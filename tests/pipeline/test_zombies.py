@@ -19,8 +19,8 @@ from pipeline.ingesting.options import IngestOptions
 from pipeline.ingesting.writing import BatchMarkers
 from pipeline.jobs.lake import LakeTable
 from tests.pipeline.attempts import JOB, routed, task, write, write_in_steps
-from tests.support.gateways import EngineGateway
-from tests.support.written import NOTES, make_notes, read_notes
+from tests.support.lake.written import NOTES, make_notes, read_notes
+from tests.support.processes.gateways import EngineGateway
 
 ROWS = 6
 BATCH = pa.Table.from_pylist([{"id": one, "text": "batch"} for one in range(ROWS)], schema=NOTES)

@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from planner.access.rights import TableAccess
 from planner.engine import QueryEngine
-from tests.support.principals import ALL, create_principal
-from tests.support.tables import LsmTable, bucketed, key_field
-from tests.support.writer_process import WriterProcess
+from tests.support.judging.principals import ALL, create_principal
+from tests.support.lake.tables import LsmTable, bucketed, key_field
+from tests.support.processes.writer_process import WriterProcess
 
 ORDERS = pa.schema(
     [

@@ -11,10 +11,10 @@ import pyarrow as pa
 from planner.access.rights import FULL_ACCESS, Access, TableAccess
 from planner.engine import QueryEngine
 from planner.tables.sources.keys import LOOKUPS_BEFORE
-from tests.support.hand_made import commit_fragments, create_base_path, make_table, write_fragment
-from tests.support.principals import create_principal
-from tests.support.results import rows_of
-from tests.support.tables import key_field
+from tests.support.judging.principals import create_principal
+from tests.support.judging.results import rows_of
+from tests.support.lake.hand_made import commit_fragments, create_base_path, make_table, write_fragment
+from tests.support.lake.tables import key_field
 
 SCHEMA = pa.schema(
     [

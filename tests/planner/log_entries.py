@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from memwal.regions.wal import WalEntry, wal_entry_path
 from memwal.storage.files import Storage
-from tests.support.tables import key_field
+from tests.support.lake.tables import key_field
 
 SCHEMA = pa.schema([key_field("id", pa.int64()), pa.field("v", pa.int64())])
 _STORED = pa.schema(

@@ -11,8 +11,8 @@ import pyarrow as pa
 from planner.engine import PreparedQuery
 from planner.plans.scan_parts import OfferedParts, ScanPart
 from protos import snapshot_pb2
-from tests.support.tables import Layout, LsmTable, key_field
-from tests.support.writer_process import WriterProcess
+from tests.support.lake.tables import Layout, LsmTable, key_field
+from tests.support.processes.writer_process import WriterProcess
 
 SCHEMA = pa.schema([key_field("id", pa.int64()), pa.field("n", pa.int32()), pa.field("s", pa.string())])
 Rows = list[tuple[Any, ...]]

@@ -3,7 +3,7 @@
 import pytest
 
 from gateway.server import GatewayServer
-from tests.support.documented import DOCS, read_blocks
+from tests.support.judging.documented import DOCS, read_blocks
 
 
 def test_the_example_runs(gateway: GatewayServer, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,7 +5,7 @@
 
 import sys
 
-from tests.support.environments import ROOT, Environment
+from tests.support.processes.environments import ROOT, Environment
 
 SUPERSET = Environment(
     "Superset",

@@ -15,7 +15,7 @@ from adbc_driver_manager import DatabaseOptions as CommonOptions
 
 from gateway.auth.users import User, hash_password, write_user
 from tests.superset.environment import SUPERSET
-from tests.support.servers import GatewayProcess
+from tests.support.processes.servers import GatewayProcess
 
 pytestmark = [pytest.mark.slow, pytest.mark.soak]
 PASSWORD = "correct horse: ü"

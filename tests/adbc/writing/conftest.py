@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.gateway.conftest import serving
-from tests.support.servers import open_connection
+from tests.support.processes.servers import open_connection
 
 _NAMES = (f"t{number}" for number in count(1))
 

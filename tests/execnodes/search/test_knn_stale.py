@@ -9,8 +9,8 @@ import pytest
 from planner.engine import QueryEngine
 from planner.tables.visibility.visibility import Visibility
 from tests.planner.search.sources.replayed import DIMENSION, ReplayedTable, asking, axis
-from tests.support.tables import Row, bucketed, key_field
-from tests.support.writer_process import WriterProcess
+from tests.support.lake.tables import Row, bucketed, key_field
+from tests.support.processes.writer_process import WriterProcess
 
 ORIGIN = [0.0] * DIMENSION
 Open = Callable[[Path], QueryEngine]

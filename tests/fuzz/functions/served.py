@@ -27,7 +27,7 @@ from protos import flight_sql_pb2 as sql
 from tests.fuzz.functions.calls import CALLS_OF_KINDS, KINDS_OF_A_FUNCTION, iterate_calls, list_names
 from tests.fuzz.functions.running import Runner
 from tests.gateway import rpc
-from tests.support.servers import GatewayProcess
+from tests.support.processes.servers import GatewayProcess
 
 STATEMENT_SECONDS = 2.0
 LATEST_SECONDS = 20.0

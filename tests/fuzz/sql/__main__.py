@@ -5,7 +5,7 @@ import sys
 import time
 
 from tests.fuzz.sql.running import STATEMENTS_PER_LAKE, Fuzzer
-from tests.support.writer_process import WriterProcess
+from tests.support.processes.writer_process import WriterProcess
 
 
 def main() -> int:

@@ -26,8 +26,8 @@ from tests.fuzz.sql.judges.worlds import World
 from tests.fuzz.sql.lake.access import Rights
 from tests.fuzz.sql.lake.changes import Change, Changes
 from tests.fuzz.sql.lake.lakes import HeldTable, Lake
-from tests.support.gateways import EAGER
-from tests.support.writer_process import WriterProcess
+from tests.support.processes.gateways import EAGER
+from tests.support.processes.writer_process import WriterProcess
 
 _ASKED, _AGAIN_SHARE = 40, 0.1
 """So many of the last statements of a lake are asked again, at random."""

@@ -25,7 +25,7 @@ from gateway.config.sections.serving import TlsSection
 from tests.gateway.auth.conftest import PASSWORD, Guarded, uri_of
 from tests.gateway.auth.tokens.keys import AUDIENCE, ISSUER, Signer
 from tests.gateway.conftest import serving
-from tests.support.servers import GatewayProcess
+from tests.support.processes.servers import GatewayProcess
 
 POLICY = """
 [roles.analyst]

@@ -27,10 +27,10 @@ from protos import flight_pb2
 from protos import flight_sql_pb2 as sql
 from protos import gateway_pb2 as own
 from tests.gateway import rpc
-from tests.support import manifests
-from tests.support.merging import clean_up_merged, merge_generations
-from tests.support.tables import LsmTable, bucketed, key_field
-from tests.support.writer_process import WriterProcess
+from tests.support.lake import manifests
+from tests.support.lake.merging import clean_up_merged, merge_generations
+from tests.support.lake.tables import LsmTable, bucketed, key_field
+from tests.support.processes.writer_process import WriterProcess
 
 SCHEMA = pa.schema([key_field("id", pa.int64()), pa.field("n", pa.int64())])
 LAYOUT = bucketed("id", 3, recorded=True)

@@ -15,9 +15,9 @@ from memwal.storage.time_limits import StorageLimits
 from planner.tables.sources.base_table import open_base_table
 from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
-from tests.support.object_stores import ObjectStore, start_moto
-from tests.support.servers import GatewayProcess
-from tests.support.tables import key_field
+from tests.support.lake.tables import key_field
+from tests.support.processes.servers import GatewayProcess
+from tests.support.stores.object_stores import ObjectStore, start_moto
 
 pytestmark = pytest.mark.slow
 

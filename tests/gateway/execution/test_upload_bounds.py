@@ -18,7 +18,7 @@ from protos import gateway_pb2 as own
 from protos.flight_sql import pack
 from tests.gateway import rpc
 from tests.gateway.conftest import orders
-from tests.support.servers import GatewayProcess, open_connection
+from tests.support.processes.servers import GatewayProcess, open_connection
 
 MIB, GIB = 1 << 20, 1 << 30
 ROWS = 2000

@@ -13,7 +13,7 @@ from planner.engine import QueryEngine
 from planner.tables.state.catalog import Catalog
 from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
-from tests.support.gateways import EAGER, EngineGateway
+from tests.support.processes.gateways import EAGER, EngineGateway
 
 READ_ONLY = b"ARROW:FLIGHT:SQL:IS_READ_ONLY"
 Open = Callable[[bool], flight.FlightClient]

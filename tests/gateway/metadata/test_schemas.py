@@ -17,7 +17,7 @@ from planner.tables.state.catalog import Catalog
 from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 from tests.gateway.conftest import serving
-from tests.support.servers import fetch, open_connection
+from tests.support.processes.servers import fetch, open_connection
 
 POLICY = """
 [roles.clerk]

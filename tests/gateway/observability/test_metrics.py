@@ -16,8 +16,8 @@ from planner.tables.shared.files import SharedFiles
 from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 from tests.gateway.observability.conftest import Watch, Watched
-from tests.support.tables import LsmTable, bucketed, key_field
-from tests.support.writer_process import WriterProcess
+from tests.support.lake.tables import LsmTable, bucketed, key_field
+from tests.support.processes.writer_process import WriterProcess
 
 
 def test_calls_are_counted_by_method_and_status(watched: Watched, client: flight.FlightClient) -> None:

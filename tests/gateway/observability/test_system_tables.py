@@ -19,8 +19,8 @@ from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 from tests.gateway.observability.conftest import Watched
 from tests.gateway.observability.people import guarded
-from tests.support.results import rows_of
-from tests.support.servers import open_connection
+from tests.support.judging.results import rows_of
+from tests.support.processes.servers import open_connection
 
 ENDLESS = "SELECT value FROM generate_series(1, 100000000000)"
 

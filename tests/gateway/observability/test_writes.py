@@ -16,7 +16,7 @@ from tests.gateway import rpc
 from tests.gateway.observability.conftest import Watch, Watched
 from tests.gateway.observability.test_tracing import Collector, attributes
 from tests.gateway.peers.peer_gateways import TABLE, make_table
-from tests.support.gateways import EAGER
+from tests.support.processes.gateways import EAGER
 
 
 @pytest.fixture

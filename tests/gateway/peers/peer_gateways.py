@@ -20,9 +20,9 @@ from memwal.writing import OwnershipPolicy, TableWriter, WriteOptions
 from memwal.writing.observing import RegionStats
 from planner.engine import PreparedQuery, QueryEngine
 from planner.tables.state.catalog import Catalog
-from tests.support import manifests
-from tests.support.ports import find_free_port
-from tests.support.tables import key_field
+from tests.support.lake import manifests
+from tests.support.lake.tables import key_field
+from tests.support.processes.ports import find_free_port
 
 TOKEN = PeerToken("the-secret-of-these-gateways")
 TABLE = "events"

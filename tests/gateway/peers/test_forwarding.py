@@ -27,7 +27,7 @@ from protos import forwarding_pb2 as wire
 from protos.flight_sql import pack
 from tests.gateway.auth.conftest import write_tls
 from tests.gateway.peers.peer_gateways import TABLE, TOKEN, Peer, epochs, make_table, peer
-from tests.support.ports import find_free_port
+from tests.support.processes.ports import find_free_port
 
 ID = b"0123456789abcdef"
 CLAIM = OwnershipPolicy.CLAIM

@@ -14,9 +14,9 @@ from pyarrow import flight
 from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 from tests.gateway.peers.peer_gateways import TABLE, make_table
-from tests.support.gateways import EngineGateway
-from tests.support.ports import find_free_port
-from tests.support.servers import GatewayProcess
+from tests.support.processes.gateways import EngineGateway
+from tests.support.processes.ports import find_free_port
+from tests.support.processes.servers import GatewayProcess
 
 ROUNDS = 30
 CLIENTS = 4

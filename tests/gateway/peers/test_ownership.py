@@ -15,8 +15,8 @@ import pytest
 from memwal.errors import UnavailableError
 from memwal.writing import NotOwnerError, OwnershipPolicy
 from tests.gateway.peers.peer_gateways import TABLE, Peer, epochs, make_table, peer
-from tests.support import manifests
-from tests.support.ports import find_free_port
+from tests.support.lake import manifests
+from tests.support.processes.ports import find_free_port
 
 CLAIM, FORWARD, REFUSE = OwnershipPolicy.CLAIM, OwnershipPolicy.FORWARD, OwnershipPolicy.REFUSE
 Open = Callable[..., Peer]

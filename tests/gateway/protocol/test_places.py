@@ -23,8 +23,8 @@ from tests.gateway import rpc
 from tests.gateway.conftest import serving
 from tests.gateway.protocol.test_errors import assert_clean
 from tests.planner.parts_table import write
-from tests.support.tables import unpartitioned
-from tests.support.writer_process import WriterProcess
+from tests.support.lake.tables import unpartitioned
+from tests.support.processes.writer_process import WriterProcess
 
 # Names that object stores and Rust write in their own ways.
 SECRET = "sécret +1% 'root'"

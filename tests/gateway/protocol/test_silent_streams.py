@@ -20,7 +20,7 @@ from memwal.errors import UnavailableError
 from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 from tests.gateway.auth.conftest import Clock
-from tests.support.servers import GatewayProcess
+from tests.support.processes.servers import GatewayProcess
 
 SERVICE = "/arrow.flight.protocol.FlightService/"
 FLOOD = 100

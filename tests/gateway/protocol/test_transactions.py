@@ -18,7 +18,7 @@ from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 from tests.gateway.conftest import serving
 from tests.gateway.rpc import COMMIT, ROLLBACK, begin, end
-from tests.support.written import make_notes
+from tests.support.lake.written import make_notes
 
 LIMITS = Limits(max_transaction_bytes=4000, max_open_transaction_bytes=6000)
 UNKNOWN = b"\0" * 24

@@ -22,9 +22,9 @@ from memwal.storage import root_format
 from memwal.storage.root_format import MARK
 from memwal.writing import WriteOptions
 from pipeline.jobs.lake import Lake
-from tests.support.gateways import EngineGateway
-from tests.support.ports import find_free_port
-from tests.support.servers import GatewayProcess, open_connection
+from tests.support.processes.gateways import EngineGateway
+from tests.support.processes.ports import find_free_port
+from tests.support.processes.servers import GatewayProcess, open_connection
 
 CONNECTION_SECONDS = 0.5
 """How long a client keeps a connection, as pools do: shorter than `server.stop_delay`."""

@@ -17,9 +17,9 @@ from protos import flight_sql_pb2 as sql
 from protos import mem_wal_pb2
 from tests.gateway import rpc
 from tests.gateway.peers.peer_gateways import TABLE, epochs, make_table, peer
-from tests.support import manifests
-from tests.support.gateways import EngineGateway, ServedGateway
-from tests.support.ports import find_free_port
+from tests.support.lake import manifests
+from tests.support.processes.gateways import EngineGateway, ServedGateway
+from tests.support.processes.ports import find_free_port
 
 # Whoever waits for that has waited in vain.
 HOUR = ("--set", "writes.hold=1h", "--http-port", "off")

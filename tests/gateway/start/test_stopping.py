@@ -11,7 +11,7 @@ from pyarrow import flight
 from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 from tests.gateway.execution.test_running_queries import ENDLESS, ENDLESS_IN_TWO_STEPS, TRICKLE, Background
-from tests.support.servers import GatewayProcess
+from tests.support.processes.servers import GatewayProcess
 
 pytestmark = pytest.mark.slow
 

@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tests.support.servers import GatewayProcess, fetch, open_connection
-from tests.support.tables import LsmTable, bucketed, key_field
-from tests.support.writer_process import WriterProcess
+from tests.support.lake.tables import LsmTable, bucketed, key_field
+from tests.support.processes.servers import GatewayProcess, fetch, open_connection
+from tests.support.processes.writer_process import WriterProcess
 
 pytestmark = pytest.mark.slow
 

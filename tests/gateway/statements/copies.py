@@ -9,7 +9,7 @@ from pyarrow import flight
 
 from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
-from tests.support.servers import fetch
+from tests.support.processes.servers import fetch
 
 DONE = -1
 """Key of the row that is written last."""

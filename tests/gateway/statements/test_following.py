@@ -22,7 +22,7 @@ from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 from tests.gateway.conftest import serving
 from tests.gateway.statements.copies import DONE, Copy, create_table, read_step, read_token, write_randomly
-from tests.support.servers import GatewayProcess, fetch, open_connection
+from tests.support.processes.servers import GatewayProcess, fetch, open_connection
 
 pytestmark = pytest.mark.slow
 

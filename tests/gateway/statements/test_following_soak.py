@@ -23,8 +23,8 @@ from memwal.regions.wal import wal_entry_path
 from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 from tests.gateway.statements.copies import DONE, Copy, create_table
-from tests.support import manifests
-from tests.support.servers import GatewayProcess, fetch, open_connection
+from tests.support.lake import manifests
+from tests.support.processes.servers import GatewayProcess, fetch, open_connection
 
 pytestmark = pytest.mark.slow
 

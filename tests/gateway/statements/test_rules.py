@@ -12,7 +12,7 @@ from pyarrow import flight
 from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 from tests.gateway.peers.peer_gateways import Peer, peer
-from tests.support.gateways import EngineGateway
+from tests.support.processes.gateways import EngineGateway
 
 TABLE = """
 CREATE TABLE notes (

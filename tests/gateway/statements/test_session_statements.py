@@ -21,7 +21,7 @@ from memwal.errors import LanceGatewayError
 from planner.access.rights import FULL_ACCESS
 from tests.gateway import rpc
 from tests.gateway.protocol.test_errors import assert_clean
-from tests.support.servers import open_connection
+from tests.support.processes.servers import open_connection
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from planner.engine import SessionSettings
 from protos import flight_pb2
 from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
-from tests.support.servers import open_connection
+from tests.support.processes.servers import open_connection
 
 PREFIX = "adbc.flight.sql.session.option."
 FLAG_PREFIX = "adbc.flight.sql.session.optionbool."

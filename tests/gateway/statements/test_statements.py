@@ -14,8 +14,8 @@ from protos import flight_sql_pb2 as sql
 from protos import gateway_pb2 as own
 from tests.gateway import rpc
 from tests.gateway.conftest import ORDER_COUNT, TYPES, serving, typed_rows
-from tests.support.tables import LsmTable, bucketed, key_field
-from tests.support.writer_process import WriterProcess
+from tests.support.lake.tables import LsmTable, bucketed, key_field
+from tests.support.processes.writer_process import WriterProcess
 
 
 def test_a_query_returns_its_rows(cursor: Any) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from tests.gateway.statements.test_temporary_tables import ask, run, serving, uri_of
-from tests.support.servers import open_connection
+from tests.support.processes.servers import open_connection
 
 SESSIONS = st.sampled_from([0, 1])
 NAMES = st.sampled_from(["a", "b"])

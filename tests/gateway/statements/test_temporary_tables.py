@@ -24,7 +24,7 @@ from planner.tables.local.temporary import TemporaryOptions, TemporaryTables
 from planner.tables.state.catalog import Catalog
 from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
-from tests.support.servers import GatewayProcess, fetch, open_connection
+from tests.support.processes.servers import GatewayProcess, fetch, open_connection
 
 POLICY = """
 [roles.clerk]

@@ -15,7 +15,7 @@ from gateway.server import GatewayServer
 from planner.engine import QueryEngine
 from planner.tables.state.catalog import Catalog
 from tests.planner.titled import Case, read_titled
-from tests.support.tables import key_field
+from tests.support.lake.tables import key_field
 
 ORDERS = [
     (1, "anna", "paid", 10.0, dt.datetime(2024, 1, 1, 9)),

@@ -9,7 +9,7 @@ import pytest
 
 from tests.jdbc import drivers
 from tests.jdbc.jvm import Jvm, compile_probes
-from tests.support.servers import GatewayProcess
+from tests.support.processes.servers import GatewayProcess
 
 FOLDER = Path(__file__).parent
 CLIENTS = FOLDER.parents[2] / "docs" / "clients.md"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.jdbc.jvm import Facts, Jvm
-from tests.support.servers import fetch, open_connection
+from tests.support.processes.servers import fetch, open_connection
 
 FOLDER = Path(__file__).with_name("liquibase")
 CHANGES = re.findall(r'<changeSet id="(\w+)"', (FOLDER / "changes.xml").read_text())

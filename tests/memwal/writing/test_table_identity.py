@@ -22,8 +22,8 @@ from pipeline.jobs.lake import LakeTable
 from pipeline.merging import merge
 from tests.memwal.writing.reading import rows_by_key
 from tests.memwal.written import WrittenTable
-from tests.support.cleaning import create_late_clock
-from tests.support.gateways import EngineGateway
+from tests.support.lake.cleaning import create_late_clock
+from tests.support.processes.gateways import EngineGateway
 
 Writing = Callable[..., TableWriter]
 

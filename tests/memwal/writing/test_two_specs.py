@@ -11,7 +11,7 @@ from memwal.base.versions import commit_next
 from memwal.errors import UnsupportedError
 from memwal.regions.manifest import list_regions
 from memwal.storage.files import Storage
-from tests.support.gateways import EngineGateway
+from tests.support.processes.gateways import EngineGateway
 
 
 def test_they_are_read_and_cloned_and_take_no_writes(tmp_path: Path):

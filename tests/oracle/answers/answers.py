@@ -6,7 +6,7 @@ import pyarrow as pa
 from datafusion import SessionConfig, SessionContext
 
 from tests.oracle.answers.queries import Query
-from tests.support.results import assert_same_rows, rows_of
+from tests.support.judging.results import assert_same_rows, rows_of
 
 
 class Oracle:

@@ -9,7 +9,7 @@ from hypothesis import Phase
 from tests.oracle.machines.changes_machine import ChangedHistories
 from tests.oracle.replay.executors import EngineExecutor, Executor
 from tests.oracle.replay.running import run_machine, soak
-from tests.support.writer_process import WriterProcess
+from tests.support.processes.writer_process import WriterProcess
 
 
 def run_histories(writers: WriterProcess, **options: object) -> None:

@@ -11,7 +11,7 @@ from tests.oracle.machines.machine import Histories
 from tests.oracle.replay.executors import EngineExecutor, Executor, GatewayExecutor, TwoGatewaysExecutor
 from tests.oracle.replay.readers import ManyReaders
 from tests.oracle.replay.running import run_machine, soak
-from tests.support.writer_process import WriterProcess
+from tests.support.processes.writer_process import WriterProcess
 
 
 def run_histories(

@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 
 from tests.oracle.replay.model import Column, TableModel
-from tests.support import manifests
-from tests.support.merging import clean_up_merged, merge_generations
-from tests.support.results import assert_same_rows
-from tests.support.tables import Layout, LsmTable, bucketed, by_identity, key_field, unpartitioned
-from tests.support.writer_process import FencedError, WriterProcess
+from tests.support.judging.results import assert_same_rows
+from tests.support.lake import manifests
+from tests.support.lake.merging import clean_up_merged, merge_generations
+from tests.support.lake.tables import Layout, LsmTable, bucketed, by_identity, key_field, unpartitioned
+from tests.support.processes.writer_process import FencedError, WriterProcess
 
 SINGLE = pa.schema([key_field("id", pa.int64()), pa.field("n", pa.int32()), pa.field("s", pa.string())])
 COMPOSITE = pa.schema(

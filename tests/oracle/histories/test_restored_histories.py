@@ -9,8 +9,8 @@ from hypothesis import Phase
 
 from tests.oracle.machines.restore_machine import RestoreHistories
 from tests.oracle.replay.running import run_machine, soak
-from tests.support.gateways import EngineGateway, Gateway
-from tests.support.writer_process import WriterProcess
+from tests.support.processes.gateways import EngineGateway, Gateway
+from tests.support.processes.writer_process import WriterProcess
 
 
 def run_histories(writers: WriterProcess, examples: int, steps: int, **more: Any) -> None:

@@ -15,8 +15,8 @@ from tests.oracle.answers.predicates import predicate
 from tests.oracle.machines.machine import Histories
 from tests.oracle.replay.executors import EngineExecutor
 from tests.oracle.replay.running import run_machine
-from tests.support.principals import Principal
-from tests.support.writer_process import WriterProcess
+from tests.support.judging.principals import Principal
+from tests.support.processes.writer_process import WriterProcess
 
 
 class RestrictedHistories(Histories):

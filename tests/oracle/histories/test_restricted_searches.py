@@ -9,7 +9,7 @@ from tests.oracle.histories.test_restricted_histories import RestrictedHistories
 from tests.oracle.histories.test_search_histories import FAMILIES, run_histories
 from tests.oracle.machines.search_machine import SearchHistories
 from tests.oracle.replay.executors import EngineExecutor
-from tests.support.writer_process import WriterProcess
+from tests.support.processes.writer_process import WriterProcess
 
 
 class RestrictedSearches(RestrictedHistories, SearchHistories):

@@ -16,7 +16,7 @@ from tests.oracle.answers.vector_answers import Recall, nearest, ordered_by_dist
 from tests.oracle.machines.search_machine import SearchHistories
 from tests.oracle.replay.executors import EngineExecutor, Executor, GatewayExecutor, TwoGatewaysExecutor
 from tests.oracle.replay.running import run_machine, soak
-from tests.support.writer_process import WriterProcess
+from tests.support.processes.writer_process import WriterProcess
 
 FAMILIES: dict[str, tuple[Callable[[Draw, Searched, Recall], Question], ...]] = {
     "vectors": (nearest, nearest, ordered_by_distance),

@@ -9,8 +9,8 @@ from hypothesis import Phase
 from planner.scans.settings import NO_SHORTCUTS, SessionSettings
 from tests.oracle.machines.transaction_machine import TransactionHistories
 from tests.oracle.replay.running import run_machine, soak
-from tests.support.gateways import EngineGateway
-from tests.support.writer_process import WriterProcess
+from tests.support.processes.gateways import EngineGateway
+from tests.support.processes.writer_process import WriterProcess
 
 
 def run_histories(writers: WriterProcess, examples: int, steps: int, **more: object) -> None:

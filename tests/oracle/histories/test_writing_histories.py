@@ -11,8 +11,8 @@ from hypothesis import Phase
 from planner.scans.settings import NO_SHORTCUTS, SessionSettings
 from tests.oracle.machines.writing_machine import WritingHistories
 from tests.oracle.replay.running import run_machine, soak
-from tests.support.gateways import EngineGateway, Gateway, start_served_gateway
-from tests.support.writer_process import WriterProcess
+from tests.support.processes.gateways import EngineGateway, Gateway, start_served_gateway
+from tests.support.processes.writer_process import WriterProcess
 
 
 def run_histories(

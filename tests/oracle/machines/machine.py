@@ -23,11 +23,11 @@ from tests.oracle.replay.flavours import FLAVOURS, Flavour
 from tests.oracle.replay.jobs import MERGES, UPKEEP, Job, keep
 from tests.oracle.replay.model import Column
 from tests.oracle.replay.subject import Subject, known_to
-from tests.support import manifests
-from tests.support.merging import clean_up_merged, merge_generations
-from tests.support.results import assert_same_rows, rows_of
-from tests.support.tables import LsmTable
-from tests.support.writer_process import FencedError, RegionWriter, WriterProcess
+from tests.support.judging.results import assert_same_rows, rows_of
+from tests.support.lake import manifests
+from tests.support.lake.merging import clean_up_merged, merge_generations
+from tests.support.lake.tables import LsmTable
+from tests.support.processes.writer_process import FencedError, RegionWriter, WriterProcess
 
 ADDABLE = (pa.int32(), pa.float64(), pa.string(), pa.bool_(), pa.date32())
 EXTRA_TYPES = {"b": pa.bool_(), "d": pa.date32(), "at": pa.timestamp("us"), "m": pa.decimal128(10, 2)}

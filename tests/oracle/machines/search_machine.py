@@ -17,7 +17,7 @@ from tests.oracle.machines.machine import Histories
 from tests.oracle.replay.executors import Consistency
 from tests.oracle.replay.flavours import FLAVOURS, Flavour
 from tests.oracle.replay.subject import Subject, known_to
-from tests.support.tables import Row
+from tests.support.lake.tables import Row
 
 INDEX_OPTIONS: dict[str, dict[str, int]] = {
     "IVF_FLAT": {},

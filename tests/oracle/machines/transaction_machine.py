@@ -15,8 +15,8 @@ from tests.oracle.replay.changes import CHANGES, Change, Target
 from tests.oracle.replay.jobs import MERGES
 from tests.oracle.replay.model import Cells, Key, TableModel
 from tests.oracle.replay.subject import Subject
-from tests.support.gateways import EngineGateway, EngineTransaction
-from tests.support.results import assert_same_rows
+from tests.support.judging.results import assert_same_rows
+from tests.support.processes.gateways import EngineGateway, EngineTransaction
 
 BLIND = frozenset({"insert values", "insert parameters", "insert many", "insert query"})
 """Changes that don't depend on the rows of their keys."""

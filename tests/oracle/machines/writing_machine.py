@@ -19,13 +19,13 @@ from tests.oracle.replay.flavours import BY_PUBLISHED_BUCKET, FLAVOURS, Flavour
 from tests.oracle.replay.ingesting import DELETED, SEQUENCE
 from tests.oracle.replay.model import Column, RegionHistory
 from tests.oracle.replay.subject import Subject
-from tests.support import manifests
-from tests.support.gateways import EngineGateway, Gateway, ServedGateway
-from tests.support.ingesting import Batch
-from tests.support.results import rows_of
-from tests.support.tables import unpartitioned
-from tests.support.wal import LoggedEntry, read_log
-from tests.support.writer_process import RegionWriter
+from tests.support.judging.results import rows_of
+from tests.support.lake import manifests
+from tests.support.lake.ingesting import Batch
+from tests.support.lake.tables import unpartitioned
+from tests.support.lake.wal import LoggedEntry, read_log
+from tests.support.processes.gateways import EngineGateway, Gateway, ServedGateway
+from tests.support.processes.writer_process import RegionWriter
 
 
 def _writable(flavour: Flavour) -> Flavour:

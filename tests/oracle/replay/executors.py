@@ -15,7 +15,7 @@ from planner.scans.settings import parse_shortcuts
 from planner.tables.state.catalog import Catalog
 from protos import flight_sql_pb2
 from tests.gateway import rpc
-from tests.support.servers import GatewayProcess, open_connection
+from tests.support.processes.servers import GatewayProcess, open_connection
 
 Consistency = Literal["strong", "flushed"]
 

@@ -9,8 +9,8 @@ from typing import Any
 import mmh3
 import pyarrow as pa
 
-from tests.support.manifests import SpecField
-from tests.support.tables import Layout, Row, bucketed, by_identity, by_spec, key_field, unpartitioned
+from tests.support.lake.manifests import SpecField
+from tests.support.lake.tables import Layout, Row, bucketed, by_identity, by_spec, key_field, unpartitioned
 
 DAYS = (dt.date(1969, 12, 31), dt.date(2024, 2, 29), dt.date(2025, 1, 1), None)
 

@@ -10,7 +10,7 @@ from pipeline.jobs.lake import LakeTable
 from tests.oracle.answers.predicates import Draw, value_of
 from tests.oracle.replay.changes import Target
 from tests.oracle.replay.model import Cells, Key
-from tests.support.ingesting import Batch, build_table
+from tests.support.lake.ingesting import Batch, build_table
 
 DELETED = "_gone"
 SEQUENCE = "_sequence"

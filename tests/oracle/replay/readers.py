@@ -25,7 +25,7 @@ from tests.oracle.answers.answers import Oracle
 from tests.oracle.answers.predicates import Draw, predicate
 from tests.oracle.machines.machine import Histories
 from tests.oracle.replay.executors import Consistency
-from tests.support.results import assert_same_rows
+from tests.support.judging.results import assert_same_rows
 
 Columns = tuple[tuple[str, pa.DataType], ...]
 

@@ -6,8 +6,8 @@ import pyarrow as pa
 from tests.oracle.answers import queries
 from tests.oracle.replay.flavours import Flavour
 from tests.oracle.replay.model import Column, TableModel
-from tests.support.tables import LsmTable
-from tests.support.writer_process import RegionWriter
+from tests.support.lake.tables import LsmTable
+from tests.support.processes.writer_process import RegionWriter
 
 
 def columns_of(dataset: lance.LanceDataset) -> tuple[Column, ...]:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cleaning import CleanedTable
-from tests.support.writer_process import WriterProcess
+from tests.support.lake.cleaning import CleanedTable
+from tests.support.processes.writer_process import WriterProcess
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ from memwal.storage.files import Storage
 from pipeline.cleaning import CleanPolicy, Kind, clean, find, remove
 from pipeline.cli import app
 from pipeline.jobs.lake import Lake
-from tests.support.cleaning import NEWEST_ONLY, SCHEMA, CleanedTable, create_late_clock
-from tests.support.tables import LsmTable, unpartitioned
-from tests.support.writer_process import WriterProcess
+from tests.support.lake.cleaning import NEWEST_ONLY, SCHEMA, CleanedTable, create_late_clock
+from tests.support.lake.tables import LsmTable, unpartitioned
+from tests.support.processes.writer_process import WriterProcess
 
 
 def test_only_what_was_found_is_removed_and_only_if_it_is_garbage_still(kept: CleanedTable):

@@ -10,7 +10,7 @@ from memwal.errors import InvalidInputError, PreconditionError
 from pipeline.cleaning import CleanPolicy
 from planner.tables.state.catalog import Catalog
 from planner.tables.state.past.noted_tables import write_token
-from tests.support.cleaning import NEWEST_ONLY, CleanedTable, Open
+from tests.support.lake.cleaning import NEWEST_ONLY, CleanedTable, Open
 
 KEPT = replace(NEWEST_ONLY, keep_changes_seconds=7200.0)
 

@@ -18,8 +18,8 @@ from planner.tables.state.catalog import Catalog
 from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 from tests.gateway.statements.copies import read_token
-from tests.support.gateways import EAGER, EngineGateway
-from tests.support.servers import GatewayProcess, fetch, open_connection
+from tests.support.processes.gateways import EAGER, EngineGateway
+from tests.support.processes.servers import GatewayProcess, fetch, open_connection
 
 pytestmark = pytest.mark.slow
 

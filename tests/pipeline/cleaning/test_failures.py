@@ -20,11 +20,18 @@ from pipeline.jobs.lake import Lake, LakeTable
 from pipeline.jobs.runners import Threads
 from pipeline.merging import merge
 from planner.tables.state.catalog import Catalog
-from tests.support import manifests
-from tests.support.cleaning import NEWEST_ONLY, CleanedTable, Open, create_late_clock, filter_kind, read_rows
-from tests.support.faults import FaultyBackend, How, open_faulty_storage
-from tests.support.gateways import EAGER, EngineGateway
-from tests.support.writer_process import WriterProcess
+from tests.support.lake import manifests
+from tests.support.lake.cleaning import (
+    NEWEST_ONLY,
+    CleanedTable,
+    Open,
+    create_late_clock,
+    filter_kind,
+    read_rows,
+)
+from tests.support.processes.gateways import EAGER, EngineGateway
+from tests.support.processes.writer_process import WriterProcess
+from tests.support.stores.faults import FaultyBackend, How, open_faulty_storage
 
 WRITES = {"put", "put_if_absent", "delete", "delete_each", "delete_below"}
 FILES_ONLY = replace(NEWEST_ONLY, kinds=tuple(kind for kind in Kind if kind is not Kind.VERSIONS))

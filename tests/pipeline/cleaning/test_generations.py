@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 
 from pipeline.cleaning import CleanPolicy, Kind
-from tests.support import manifests
-from tests.support.cleaning import CleanedTable, Open, filter_kind
-from tests.support.writer_process import WriterProcess
+from tests.support.lake import manifests
+from tests.support.lake.cleaning import CleanedTable, Open, filter_kind
+from tests.support.processes.writer_process import WriterProcess
 
 
 @pytest.mark.slow

@@ -3,8 +3,8 @@
 import json
 
 from memwal.writing.region.ownership import OwnerRecord, write_owner_record
-from tests.support import manifests
-from tests.support.cleaning import CleanedTable
+from tests.support.lake import manifests
+from tests.support.lake.cleaning import CleanedTable
 
 
 def test_drafts_go_when_they_are_old(kept: CleanedTable):

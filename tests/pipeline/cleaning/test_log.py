@@ -10,12 +10,12 @@ from memwal.regions.wal import read_wal_entry
 from pipeline.cleaning import CleanPolicy, Kind
 from planner.engine import QueryEngine
 from planner.tables.state.catalog import Catalog
-from tests.support import manifests
-from tests.support.cleaning import NEWEST_ONLY, CleanedTable, Open, filter_kind, read_rows
-from tests.support.faults import open_faulty_storage
-from tests.support.gateways import EngineGateway
-from tests.support.wal import read_log
-from tests.support.writer_process import FencedError, RegionWriter, WriterProcess
+from tests.support.lake import manifests
+from tests.support.lake.cleaning import NEWEST_ONLY, CleanedTable, Open, filter_kind, read_rows
+from tests.support.lake.wal import read_log
+from tests.support.processes.gateways import EngineGateway
+from tests.support.processes.writer_process import FencedError, RegionWriter, WriterProcess
+from tests.support.stores.faults import open_faulty_storage
 
 
 @pytest.fixture

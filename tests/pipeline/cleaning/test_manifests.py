@@ -8,8 +8,8 @@ import pytest
 from memwal.errors import PreconditionError
 from memwal.regions.manifest import commit_manifest, read_latest_manifest
 from pipeline.cleaning import CleanPolicy, Kind, clean
-from tests.support import manifests
-from tests.support.cleaning import CleanedTable, Open, filter_kind
+from tests.support.lake import manifests
+from tests.support.lake.cleaning import CleanedTable, Open, filter_kind
 
 
 def test_manifests_are_emptied_once_no_version_is_read_by_them(kept: CleanedTable):

@@ -10,8 +10,8 @@ import pytest
 from memwal.errors import NotFoundError, PreconditionError, UnavailableError
 from pipeline.cleaning import CleanPolicy, Kind
 from pipeline.cleaning.versions import find_expired, find_old_versions, list_versions, remove_versions
-from tests.support.cleaning import HOUR, NEWEST_ONLY, CleanedTable, Open, filter_kind, read_rows
-from tests.support.writer_process import WriterProcess
+from tests.support.lake.cleaning import HOUR, NEWEST_ONLY, CleanedTable, Open, filter_kind, read_rows
+from tests.support.processes.writer_process import WriterProcess
 
 
 @pytest.mark.slow

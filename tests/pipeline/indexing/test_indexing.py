@@ -19,7 +19,7 @@ from pipeline.jobs.lake import LakeTable
 from pipeline.jobs.runners import Threads, ignore_progress
 from tests.pipeline.indexed_table import IndexedTable, check_lance, rows
 from tests.planner.search.sources.replayed import Ask
-from tests.support.writer_process import WriterProcess
+from tests.support.processes.writer_process import WriterProcess
 
 pytestmark = pytest.mark.slow
 

@@ -10,8 +10,8 @@ from typer.testing import CliRunner, Result
 
 from gateway.cli import app
 from tests.pipeline.indexed_table import IndexedTable
-from tests.support.writer_process import WriterProcess
-from tests.support.written import make_notes
+from tests.support.lake.written import make_notes
+from tests.support.processes.writer_process import WriterProcess
 
 
 @pytest.fixture

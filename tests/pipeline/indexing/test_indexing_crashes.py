@@ -12,7 +12,7 @@ from pipeline.jobs.runners import Threads
 from planner.engine import QueryEngine
 from tests.pipeline.indexed_table import IndexedTable, check_lance, rows
 from tests.planner.search.sources.replayed import asking
-from tests.support.writer_process import WriterProcess
+from tests.support.processes.writer_process import WriterProcess
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,7 @@ from pipeline.spark.runner import OnSpark
 from planner.engine import QueryEngine
 from tests.pipeline.indexed_table import IndexedTable, check_lance, rows
 from tests.planner.search.sources.replayed import asking
-from tests.support.writer_process import WriterProcess
+from tests.support.processes.writer_process import WriterProcess
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,7 +13,7 @@ from pipeline.merging import merge
 from planner.engine import QueryEngine
 from tests.pipeline.indexed_table import IndexedTable, check_lance, rows
 from tests.planner.search.sources.replayed import asking, axis
-from tests.support.writer_process import WriterProcess
+from tests.support.processes.writer_process import WriterProcess
 
 EAGER = IndexPolicy(max_spare_fragments=1, deleted_fraction=0.05, retrain_after=3)
 

@@ -10,7 +10,7 @@ from pipeline.indexing import IndexPolicy, maintain, needs
 from pipeline.jobs.lake import LakeTable
 from tests.pipeline.indexed_table import IndexedTable, rows
 from tests.planner.search.sources.replayed import Ask
-from tests.support.writer_process import WriterProcess
+from tests.support.processes.writer_process import WriterProcess
 
 
 @pytest.mark.slow

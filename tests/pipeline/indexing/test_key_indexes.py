@@ -18,8 +18,8 @@ from pipeline.keeping import Keeper, Policies
 from pipeline.merging import merge
 from tests.pipeline.indexed_table import IndexedTable, rows
 from tests.planner.search.sources.replayed import Ask
-from tests.support.tables import LsmTable, Row, key_field, unpartitioned
-from tests.support.writer_process import WriterProcess
+from tests.support.lake.tables import LsmTable, Row, key_field, unpartitioned
+from tests.support.processes.writer_process import WriterProcess
 
 LAZY = IndexPolicy(compact=False)
 

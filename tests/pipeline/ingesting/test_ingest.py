@@ -18,9 +18,9 @@ from pipeline.jobs.lake import LakeTable, TableState
 from pipeline.spark.runner import CarriedError, translate_error, versions
 from tests.pipeline.attempts import routed, task, write
 from tests.pipeline.failing_tasks import DyingWriter, FailingWriter
-from tests.support.gateways import EngineGateway
-from tests.support.tables import key_field
-from tests.support.written import NOTES, make_notes, read_notes
+from tests.support.lake.tables import key_field
+from tests.support.lake.written import NOTES, make_notes, read_notes
+from tests.support.processes.gateways import EngineGateway
 
 EAGER = IngestOptions(hold_ms=0)
 KINDS = pa.schema(

@@ -17,8 +17,8 @@ from typer.testing import CliRunner, Result
 from memwal.storage.files import Storage
 from memwal.storage.jobs import RunningJobs
 from pipeline.cli import app
-from tests.support.gateways import EngineGateway
-from tests.support.written import make_notes
+from tests.support.lake.written import make_notes
+from tests.support.processes.gateways import EngineGateway
 
 CSV = "id,text,score\n1,one,0.5\n2,,\n3,three,1e3\n"
 MAIN = Path(__file__).parents[3] / "pipeline" / "__main__.py"

@@ -14,11 +14,11 @@ from pipeline.ingesting.columns import Columns, find_failing_row
 from pipeline.ingesting.options import IngestOptions
 from pipeline.jobs.lake import LakeTable
 from tests.pipeline.attempts import routed, write
-from tests.support.gateways import EngineGateway
-from tests.support.ingesting import Batch
-from tests.support.manifests import SpecField
-from tests.support.tables import LsmTable, by_spec, key_field
-from tests.support.writer_process import WriterProcess
+from tests.support.lake.ingesting import Batch
+from tests.support.lake.manifests import SpecField
+from tests.support.lake.tables import LsmTable, by_spec, key_field
+from tests.support.processes.gateways import EngineGateway
+from tests.support.processes.writer_process import WriterProcess
 
 SCHEMA = pa.schema(
     [

@@ -14,9 +14,9 @@ from memwal.storage.files import generation_directory
 from pipeline.jobs.lake import LakeTable, TableState
 from tests.oracle.replay.flavours import FLAVOURS, Flavour
 from tests.pipeline.attempts import write
-from tests.support.gateways import EngineGateway
-from tests.support.tables import LsmTable, Row
-from tests.support.writer_process import WriterProcess
+from tests.support.lake.tables import LsmTable, Row
+from tests.support.processes.gateways import EngineGateway
+from tests.support.processes.writer_process import WriterProcess
 
 pytestmark = pytest.mark.slow
 

@@ -14,8 +14,8 @@ from pipeline.ingesting import IngestOptions, IngestReport, stream
 from pipeline.ingesting.writing import BatchMarkers
 from pipeline.jobs.lake import LakeTable
 from pipeline.jobs.runners import Advance, format_count
-from tests.support.gateways import EngineGateway
-from tests.support.written import make_notes, read_notes
+from tests.support.lake.written import make_notes, read_notes
+from tests.support.processes.gateways import EngineGateway
 
 NOW = {"availableNow": True}
 

@@ -17,8 +17,8 @@ from pipeline.merging import MergePolicy, merge
 from pipeline.snapshotting import SnapshotPolicy
 from tests.fights.registers import meanwhile
 from tests.pipeline.racer import GRACE_SECONDS
-from tests.support.gateways import EngineGateway, Gateway, start_served_gateway
-from tests.support.written import make_notes
+from tests.support.lake.written import make_notes
+from tests.support.processes.gateways import EngineGateway, Gateway, start_served_gateway
 
 IDS = 40
 ROWS = 15

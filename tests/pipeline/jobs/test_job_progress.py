@@ -17,8 +17,8 @@ from pipeline.jobs.progress import JobTracker, format_progress
 from pipeline.jobs.runners import Advance
 from pipeline.merging import merge
 from tests.pipeline.scenario import built
-from tests.support.gateways import EngineGateway
-from tests.support.writer_process import WriterProcess
+from tests.support.processes.gateways import EngineGateway
+from tests.support.processes.writer_process import WriterProcess
 
 
 @pytest.fixture

@@ -30,8 +30,8 @@ from pipeline.keeping.running import run_until
 from pipeline.merging import MergePolicy
 from pipeline.snapshotting import SnapshotPolicy
 from pipeline.status import read_status
-from tests.support.tables import LsmTable, bucketed, key_field
-from tests.support.writer_process import WriterProcess
+from tests.support.lake.tables import LsmTable, bucketed, key_field
+from tests.support.processes.writer_process import WriterProcess
 
 SCHEMA = pa.schema([key_field("id", pa.int64()), pa.field("v", pa.string())])
 EAGER = Policies(snapshot=SnapshotPolicy(max_age_seconds=0))

@@ -14,8 +14,8 @@ from pipeline.keeping import Keeper, Policies
 from pipeline.keeping.keeper import STEPS, StepResult
 from pipeline.keeping.running import QUERY, stream_until
 from pipeline.status import read_status
-from tests.support.tables import LsmTable, bucketed, key_field
-from tests.support.writer_process import WriterProcess
+from tests.support.lake.tables import LsmTable, bucketed, key_field
+from tests.support.processes.writer_process import WriterProcess
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

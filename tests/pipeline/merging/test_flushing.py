@@ -13,9 +13,9 @@ from pipeline.jobs.lake import Lake, LakeTable, TableState
 from pipeline.keeping import Keeper, Policies
 from pipeline.merging.flushing import flush_logs
 from tests.pipeline.scenario import SCHEMA
-from tests.support.gateways import EngineGateway, ServedGateway
-from tests.support.tables import LsmTable, bucketed
-from tests.support.writer_process import WriterProcess
+from tests.support.lake.tables import LsmTable, bucketed
+from tests.support.processes.gateways import EngineGateway, ServedGateway
+from tests.support.processes.writer_process import WriterProcess
 
 CREATE = "CREATE TABLE t (id BIGINT PRIMARY KEY, v VARCHAR) WITH (region_by = 'bucket(id, 2)')"
 AFTER = 300.0

@@ -20,10 +20,10 @@ from pipeline.merging.winners import check_key
 from pipeline.snapshotting import snapshot
 from planner.engine import QueryEngine
 from planner.tables.state.catalog import Catalog
-from tests.support.gateways import EngineGateway
-from tests.support.merged import MergedTable
-from tests.support.tables import LsmTable, bucketed, key_field, unpartitioned
-from tests.support.writer_process import WriterProcess
+from tests.support.lake.merged import MergedTable
+from tests.support.lake.tables import LsmTable, bucketed, key_field, unpartitioned
+from tests.support.processes.gateways import EngineGateway
+from tests.support.processes.writer_process import WriterProcess
 
 SCHEMA = pa.schema([key_field("id", pa.int64()), pa.field("v", pa.string())])
 

@@ -12,10 +12,10 @@ from memwal.errors import InvalidInputError
 from memwal.stored_fields import StoredField
 from pipeline.merging import merge
 from pipeline.merging.generations import Reader
-from tests.support.gateways import EngineGateway
-from tests.support.merged import MergedTable
-from tests.support.tables import key_field, unpartitioned
-from tests.support.writer_process import WriterProcess
+from tests.support.lake.merged import MergedTable
+from tests.support.lake.tables import key_field, unpartitioned
+from tests.support.processes.gateways import EngineGateway
+from tests.support.processes.writer_process import WriterProcess
 
 POINT = pa.struct([pa.field("x", pa.int32()), pa.field("y", pa.string())])
 SCHEMA = pa.schema(

@@ -10,9 +10,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from pipeline.cli import app
-from tests.support.merged import MergedTable
-from tests.support.tables import key_field, unpartitioned
-from tests.support.writer_process import WriterProcess
+from tests.support.lake.merged import MergedTable
+from tests.support.lake.tables import key_field, unpartitioned
+from tests.support.processes.writer_process import WriterProcess
 
 SCHEMA = pa.schema([key_field("id", pa.int64()), pa.field("v", pa.string())])
 

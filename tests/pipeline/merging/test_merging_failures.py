@@ -10,11 +10,11 @@ import pytest
 from memwal.errors import CorruptDataError, UnavailableError
 from pipeline.merging import MergePolicy, merge
 from tests.faults.blocking import in_the_way
-from tests.support import manifests
-from tests.support.faults import open_faulty_storage
-from tests.support.merged import MergedTable, run_between
-from tests.support.tables import key_field, unpartitioned
-from tests.support.writer_process import WriterProcess
+from tests.support.lake import manifests
+from tests.support.lake.merged import MergedTable, run_between
+from tests.support.lake.tables import key_field, unpartitioned
+from tests.support.processes.writer_process import WriterProcess
+from tests.support.stores.faults import open_faulty_storage
 
 SCHEMA = pa.schema([key_field("id", pa.int64()), pa.field("v", pa.string())])
 

@@ -11,8 +11,8 @@ from memwal.regions.generation_numbers import EXTENTS
 from memwal.storage.files import Storage
 from pipeline.jobs.lake import LakeTable, TableState
 from pipeline.merging import merge
-from tests.support.failing_s3 import FailingS3, Fate, failing_s3
-from tests.support.tables import key_field
+from tests.support.lake.tables import key_field
+from tests.support.stores.failing_s3 import FailingS3, Fate, failing_s3
 
 BUCKET = "merges"
 SCHEMA = pa.schema([key_field("id", pa.int64()), pa.field("v", pa.string())])

@@ -9,9 +9,9 @@ import pytest
 from memwal.errors import CorruptDataError
 from pipeline.merging import merge
 from pipeline.spark.runner import OnSpark
-from tests.support.merged import MergedTable
-from tests.support.tables import key_field, unpartitioned
-from tests.support.writer_process import WriterProcess
+from tests.support.lake.merged import MergedTable
+from tests.support.lake.tables import key_field, unpartitioned
+from tests.support.processes.writer_process import WriterProcess
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,9 +7,9 @@ from memwal.errors import InvalidInputError
 from pipeline.jobs.lake import TableState
 from pipeline.merging import MergePolicy, merge
 from pipeline.merging.batches import Batch, Weight, batches, weigh
-from tests.support.merged import MergedTable
-from tests.support.tables import key_field, unpartitioned
-from tests.support.writer_process import WriterProcess
+from tests.support.lake.merged import MergedTable
+from tests.support.lake.tables import key_field, unpartitioned
+from tests.support.processes.writer_process import WriterProcess
 
 SCHEMA = pa.schema([key_field("id", pa.int64()), pa.field("v", pa.string())])
 

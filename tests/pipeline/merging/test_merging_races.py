@@ -13,11 +13,11 @@ import pytest
 from memwal.errors import LanceGatewayError, UnavailableError
 from pipeline.jobs.lake import TableState
 from pipeline.merging import MergePolicy, committing, job, merge
-from tests.support.gateways import EngineGateway
-from tests.support.merged import MergedTable, run_between
-from tests.support.merging import clean_up_merged
-from tests.support.tables import key_field, unpartitioned
-from tests.support.writer_process import WriterProcess
+from tests.support.lake.merged import MergedTable, run_between
+from tests.support.lake.merging import clean_up_merged
+from tests.support.lake.tables import key_field, unpartitioned
+from tests.support.processes.gateways import EngineGateway
+from tests.support.processes.writer_process import WriterProcess
 
 SCHEMA = pa.schema([key_field("id", pa.int64()), pa.field("v", pa.string()), pa.field("n", pa.int32())])
 

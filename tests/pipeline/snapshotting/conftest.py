@@ -7,8 +7,8 @@ import pytest
 
 from pipeline.jobs.lake import Lake, LakeTable
 from tests.pipeline.snapshotting.remembered import SCHEMA, rows
-from tests.support.tables import LsmTable, bucketed
-from tests.support.writer_process import WriterProcess
+from tests.support.lake.tables import LsmTable, bucketed
+from tests.support.processes.writer_process import WriterProcess
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import pyarrow as pa
 from memwal.base.index_details import MemWalIndexDetails, read_base_manifest
 from pipeline.jobs.lake import LakeTable
 from pipeline.snapshotting import SnapshotPolicy
-from tests.support.tables import key_field
+from tests.support.lake.tables import key_field
 
 SCHEMA = pa.schema([key_field("id", pa.int64()), pa.field("v", pa.string())])
 ALWAYS = SnapshotPolicy(max_age_seconds=0)

@@ -35,7 +35,7 @@ from pipeline.snapshotting.copies import list_backup_ids, read_backup
 from pipeline.snapshotting.restore import restore
 from planner.tables.state.catalog import Catalog
 from tests.planner.identity_tables import with_bases
-from tests.support.gateways import EAGER, EngineGateway
+from tests.support.processes.gateways import EAGER, EngineGateway
 
 CREATE = "CREATE TABLE t (id BIGINT PRIMARY KEY, v BIGINT) WITH (region_by = 'bucket(id, 2)')"
 NO_GRACE = CleanPolicy(grace_seconds=0, retain_versions=1)

@@ -17,8 +17,8 @@ from pipeline.merging import merge
 from pipeline.snapshotting import SnapshotPolicy, SnapshotReport, commit, snapshot
 from pipeline.snapshotting import regions as snapshotting_job
 from tests.pipeline.snapshotting.remembered import ALWAYS, SCHEMA, details_of, newest, rows
-from tests.support.tables import LsmTable, bucketed
-from tests.support.writer_process import WriterProcess
+from tests.support.lake.tables import LsmTable, bucketed
+from tests.support.processes.writer_process import WriterProcess
 
 
 class TestWhenOneIsTaken:

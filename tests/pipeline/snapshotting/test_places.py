@@ -23,7 +23,7 @@ from planner.engine import QueryEngine
 from planner.scans.settings import SessionSettings
 from tests.pipeline.snapshotting.remembered import ALWAYS, details_of, rows
 from tests.planner.writes.dml.lake import Lake
-from tests.support.tables import LsmTable
+from tests.support.lake.tables import LsmTable
 
 # The place that this project's files had once: derived from the time of the snapshot.
 _FORMER = uuid.UUID("8f0c0b35-3ad5-5a0e-9d4c-6f6b7d6f3c11")

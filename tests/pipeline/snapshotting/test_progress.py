@@ -24,8 +24,8 @@ from pipeline.snapshotting import commit, snapshot
 from pipeline.snapshotting import regions as snapshotting_job
 from protos import mem_wal_pb2
 from tests.pipeline.snapshotting.remembered import ALWAYS, SCHEMA, details_of, newest, rows
-from tests.support.tables import LsmTable, bucketed
-from tests.support.writer_process import WriterProcess
+from tests.support.lake.tables import LsmTable, bucketed
+from tests.support.processes.writer_process import WriterProcess
 
 
 def merged_by_another(table: LakeTable) -> None:

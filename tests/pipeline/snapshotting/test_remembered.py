@@ -14,9 +14,9 @@ from pipeline.snapshotting import snapshot
 from planner.engine import QueryEngine
 from planner.scans.settings import SessionSettings
 from tests.pipeline.snapshotting.remembered import ALWAYS, SCHEMA, details_of, rows
-from tests.support.servers import GatewayProcess, fetch, open_connection
-from tests.support.tables import LsmTable, bucketed
-from tests.support.writer_process import WriterProcess
+from tests.support.lake.tables import LsmTable, bucketed
+from tests.support.processes.servers import GatewayProcess, fetch, open_connection
+from tests.support.processes.writer_process import WriterProcess
 
 
 class TestWhatIsRemembered:

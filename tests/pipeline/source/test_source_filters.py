@@ -16,9 +16,9 @@ from pyspark.sql import datasource as of
 from gateway.server import GatewayServer
 from pipeline.source.filters import translate_filter
 from tests.gateway.conftest import serving
-from tests.support.sources import get_url, plan_read
-from tests.support.tables import LsmTable, bucketed, key_field
-from tests.support.writer_process import WriterProcess
+from tests.support.lake.sources import get_url, plan_read
+from tests.support.lake.tables import LsmTable, bucketed, key_field
+from tests.support.processes.writer_process import WriterProcess
 
 UTC = dt.UTC
 SIGNED_NAN = struct.unpack("<d", struct.pack("<Q", 0xFFF8000000000000))[0]

@@ -12,7 +12,7 @@ import pytest
 
 from tests.gateway.conftest import ORDER_COUNT, orders, serving, typed_rows
 from tests.jdbc import drivers
-from tests.support.sources import list_statements
+from tests.support.lake.sources import list_statements
 
 pytestmark = pytest.mark.slow
 
@@ -32,7 +32,7 @@ def jar() -> Path:
 
 
 def spark_over_jdbc(jar: Path, url: str) -> dict[str, Any]:
-    command = [sys.executable, "-m", "tests.support.spark_jdbc_main", str(jar), url]
+    command = [sys.executable, "-m", "tests.support.processes.spark_jdbc_main", str(jar), url]
     run = subprocess.run(command, capture_output=True, text=True, check=False, cwd=REPOSITORY)
     assert run.returncode == 0, run.stderr[-4000:]
     found: dict[str, Any] = json.loads(run.stdout.splitlines()[-1])

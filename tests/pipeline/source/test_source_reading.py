@@ -20,11 +20,11 @@ from pipeline.source.client import Gateway, LanceGatewaySourceError
 from pipeline.source.options import Options
 from pipeline.source.reading import DirectParts, Parts, Whole
 from tests.gateway.conftest import serving
-from tests.support import manifests
-from tests.support.merging import clean_up_merged, merge_generations
-from tests.support.sources import get_url, list_statements, open_source, plan_read
-from tests.support.tables import LsmTable, bucketed, key_field
-from tests.support.writer_process import WriterProcess
+from tests.support.lake import manifests
+from tests.support.lake.merging import clean_up_merged, merge_generations
+from tests.support.lake.sources import get_url, list_statements, open_source, plan_read
+from tests.support.lake.tables import LsmTable, bucketed, key_field
+from tests.support.processes.writer_process import WriterProcess
 
 SCHEMA = pa.schema([key_field("id", pa.int64()), pa.field("n", pa.int64())])
 

@@ -16,7 +16,7 @@ from pipeline.source.client import LanceGatewaySourceError
 from pipeline.source.reading import Whole
 from tests.gateway.auth.conftest import QUICK, write_tls
 from tests.gateway.conftest import ORDER_COUNT, orders, serving
-from tests.support.sources import Read, plan_read
+from tests.support.lake.sources import Read, plan_read
 
 PASSWORD = "correct horse"
 POLICY = """

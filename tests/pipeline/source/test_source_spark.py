@@ -18,7 +18,7 @@ from gateway.server import GatewayServer
 from pipeline.source import register
 from tests.adbc.values import VALUES, typed_table
 from tests.gateway.conftest import ORDER_COUNT, orders, serving
-from tests.support.sources import get_url, list_statements
+from tests.support.lake.sources import get_url, list_statements
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -17,7 +17,7 @@ from pipeline.source.client import LanceGatewaySourceError
 from pipeline.source.types import arrow_schema, spark_schema
 from pipeline.source.writing import GatewayStreamWriter, GatewayWriter, WrittenRows
 from tests.gateway.conftest import serving
-from tests.support.sources import get_url, open_source
+from tests.support.lake.sources import get_url, open_source
 
 CREATE = """CREATE TABLE items (id BIGINT PRIMARY KEY, u BIGINT UNSIGNED, v FLOAT[2], at TIMESTAMP,
             price DECIMAL(12, 2)) WITH (region_by = 'bucket(id, 2)')"""

@@ -18,7 +18,7 @@ from pipeline.merging import merge
 from pipeline.spark.archive import pack
 from tests.pipeline.scenario import Scenario, built, shown
 from tests.pipeline.spark.cluster import SparkCluster
-from tests.support.writer_process import WriterProcess
+from tests.support.processes.writer_process import WriterProcess
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(900)]
 

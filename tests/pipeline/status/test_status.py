@@ -21,9 +21,9 @@ from pipeline.merging import merge
 from pipeline.snapshotting import snapshot
 from pipeline.status import read_status
 from pipeline.status.shown import build_document, format_exposition, render
-from tests.support import manifests
-from tests.support.tables import LsmTable, bucketed, key_field
-from tests.support.writer_process import WriterProcess
+from tests.support.lake import manifests
+from tests.support.lake.tables import LsmTable, bucketed, key_field
+from tests.support.processes.writer_process import WriterProcess
 
 SCHEMA = pa.schema([key_field("id", pa.int64()), pa.field("v", pa.string())])
 HOUR = 3600.0

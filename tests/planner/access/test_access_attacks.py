@@ -20,8 +20,8 @@ from tests.planner.access_lake import (
     asker,
     write_lake,
 )
-from tests.support.principals import ALL, Principal, create_principal
-from tests.support.writer_process import WriterProcess
+from tests.support.judging.principals import ALL, Principal, create_principal
+from tests.support.processes.writer_process import WriterProcess
 
 
 @pytest.fixture(scope="module")

@@ -19,9 +19,9 @@ from planner.access.rights import FULL_ACCESS, Access, TableAccess
 from planner.engine import QueryEngine
 from planner.tables.state.catalog import Catalog
 from tests.planner.access_queries import ACCESS_TO_T, ACCESS_TO_U, statements
-from tests.support.principals import ALL, create_principal, filter_visible
-from tests.support.tables import LsmTable, bucketed, key_field
-from tests.support.writer_process import WriterProcess
+from tests.support.judging.principals import ALL, create_principal, filter_visible
+from tests.support.lake.tables import LsmTable, bucketed, key_field
+from tests.support.processes.writer_process import WriterProcess
 
 T = pa.schema(
     [

@@ -25,10 +25,10 @@ from tests.planner.access_lake import (
     asker,
     write_lake,
 )
-from tests.support.manifests import SpecField
-from tests.support.principals import create_principal
-from tests.support.tables import LsmTable, by_spec, key_field
-from tests.support.writer_process import WriterProcess
+from tests.support.judging.principals import create_principal
+from tests.support.lake.manifests import SpecField
+from tests.support.lake.tables import LsmTable, by_spec, key_field
+from tests.support.processes.writer_process import WriterProcess
 
 
 @pytest.fixture(scope="module")

@@ -19,9 +19,9 @@ from planner.predicates.predicate import describe
 from planner.predicates.row_filter import PredicateFilter
 from planner.scans.scan_plan import divide_conditions
 from tests.planner.recording import pushed
-from tests.support.principals import create_principal
-from tests.support.tables import LsmTable, by_identity, key_field
-from tests.support.writer_process import WriterProcess
+from tests.support.judging.principals import create_principal
+from tests.support.lake.tables import LsmTable, by_identity, key_field
+from tests.support.processes.writer_process import WriterProcess
 
 SCHEMA = pa.schema([("id", pa.int64()), ("tenant", pa.string()), ("Name", pa.string()), ("n", pa.int32())])
 

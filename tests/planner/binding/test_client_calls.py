@@ -10,7 +10,7 @@ import pytest
 
 from planner.engine import QueryEngine
 from planner.tables.state.catalog import Catalog
-from tests.support.results import rows_of
+from tests.support.judging.results import rows_of
 
 CALLS: tuple[tuple[str, tuple[Any, ...]], ...] = (
     ("pg_backend_pid(), pg_catalog.pg_backend_pid(), connection_id()", (0, 0, 0)),

@@ -18,7 +18,7 @@ from planner.engine import QueryEngine
 from planner.scans.settings import SessionSettings
 from planner.tables.state.catalog import Catalog
 from tests.planner.access_lake import ANALYST, NOBODY, VISIBLE, write_lake
-from tests.support.writer_process import WriterProcess
+from tests.support.processes.writer_process import WriterProcess
 
 COLUMNS: dict[str, pa.Schema] = {
     "orders": pa.schema(

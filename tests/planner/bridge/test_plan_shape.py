@@ -12,9 +12,9 @@ from datafusion import SessionConfig, SessionContext
 from planner.bridge.plan_shape import DirectShape, find_direct_shape
 from planner.engine import QueryEngine
 from planner.tables.state.catalog import Catalog
-from tests.support.results import assert_same_rows
-from tests.support.tables import LsmTable, bucketed, key_field
-from tests.support.writer_process import WriterProcess
+from tests.support.judging.results import assert_same_rows
+from tests.support.lake.tables import LsmTable, bucketed, key_field
+from tests.support.processes.writer_process import WriterProcess
 
 SCHEMA = pa.schema(
     [

@@ -9,8 +9,8 @@ import pytest
 from planner.engine import PreparedQuery
 from planner.plans import dataframes
 from planner.plans.checks.mistaken_plans import check_plan
-from tests.support.judged import Judged, open_judged
-from tests.support.results import rows_of
+from tests.support.judging.judged import Judged, open_judged
+from tests.support.judging.results import rows_of
 
 TABLES = {
     "t": pa.table({"id": [1, 2, 3], "n": [1, 2, None]}),

@@ -10,7 +10,7 @@ import pytest
 
 from planner.engine import QueryEngine
 from planner.scans.settings import ALL_SHORTCUTS, NO_SHORTCUTS, SessionSettings, Shortcuts
-from tests.support.results import rows_of
+from tests.support.judging.results import rows_of
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from planner.access.rights import TableAccess
 from planner.engine import QueryEngine
 from planner.plans.scan_parts import ScanPart
 from tests.planner.parts_table import carried, offered, write
-from tests.support.principals import create_principal
-from tests.support.tables import bucketed, unpartitioned
-from tests.support.writer_process import WriterProcess
+from tests.support.judging.principals import create_principal
+from tests.support.lake.tables import bucketed, unpartitioned
+from tests.support.processes.writer_process import WriterProcess
 
 
 @pytest.mark.slow

@@ -16,11 +16,11 @@ from memwal.errors import UnavailableError
 from planner.engine import QueryEngine
 from planner.tables.state.catalog import Catalog
 from tests.planner.parts_table import SCHEMA, Written, carried, offered, rows_of, write
-from tests.support import manifests
-from tests.support.merging import clean_up_merged, merge_generations
-from tests.support.racing import Worker
-from tests.support.tables import LsmTable, unpartitioned
-from tests.support.writer_process import WriterProcess
+from tests.support.lake import manifests
+from tests.support.lake.merging import clean_up_merged, merge_generations
+from tests.support.lake.tables import LsmTable, unpartitioned
+from tests.support.processes.racing import Worker
+from tests.support.processes.writer_process import WriterProcess
 
 
 @pytest.mark.slow

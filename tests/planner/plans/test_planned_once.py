@@ -13,8 +13,8 @@ from planner.engine import PreparedQuery, QueryEngine
 from planner.plans.dataframes import Frames
 from planner.scans.settings import ALL_SHORTCUTS, SessionSettings, Shortcut
 from planner.tables.state.catalog import Catalog
-from tests.support.gateways import EAGER
-from tests.support.results import rows_of
+from tests.support.judging.results import rows_of
+from tests.support.processes.gateways import EAGER
 
 LEAVES = SessionSettings(shortcuts=ALL_SHORTCUTS - {Shortcut.RESIDENT_TABLES})
 ROWS = 3000

@@ -14,9 +14,9 @@ from memwal.errors import InvalidInputError
 from planner.engine import QueryEngine, SessionSettings
 from planner.tables.state.catalog import Catalog
 from tests.planner.titled import Case, read_titled
-from tests.support.merging import merge_generations
-from tests.support.tables import LsmTable, bucketed, by_identity, key_field, unpartitioned
-from tests.support.writer_process import WriterProcess
+from tests.support.lake.merging import merge_generations
+from tests.support.lake.tables import LsmTable, bucketed, by_identity, key_field, unpartitioned
+from tests.support.processes.writer_process import WriterProcess
 
 ITEMS = pa.schema([key_field("id", pa.int64()), pa.field("n", pa.int32()), pa.field("s", pa.string())])
 TENANTS = pa.schema(

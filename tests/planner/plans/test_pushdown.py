@@ -13,7 +13,7 @@ from planner.bridge.run_control import RunControl
 from planner.engine import QueryEngine
 from planner.scans.settings import ALL_SHORTCUTS, DEFAULT_SETTINGS, SessionSettings, Shortcut
 from planner.tables.state.catalog import Catalog
-from tests.support.results import rows_of
+from tests.support.judging.results import rows_of
 
 UNPUSHABLE = [
     ("numbers = make_array(1, 2)", [1]),

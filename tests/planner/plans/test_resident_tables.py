@@ -16,9 +16,9 @@ from planner.engine import PreparedQuery, QueryEngine
 from planner.scans.resident_scan import make_unread
 from planner.scans.settings import ALL_SHORTCUTS, SessionSettings, Shortcut
 from planner.tables.state.catalog import Catalog
-from tests.support.gateways import EAGER
-from tests.support.principals import create_principal
-from tests.support.results import rows_of
+from tests.support.judging.principals import create_principal
+from tests.support.judging.results import rows_of
+from tests.support.processes.gateways import EAGER
 
 LEAVES = SessionSettings(shortcuts=ALL_SHORTCUTS - {Shortcut.RESIDENT_TABLES})
 KEY = {"lance-schema:unenforced-primary-key": "true"}

@@ -9,7 +9,7 @@ import pytest
 
 from memwal.errors import InvalidInputError, UnsupportedError
 from planner.engine import QueryEngine, SessionSettings
-from tests.support.tables import key_field
+from tests.support.lake.tables import key_field
 
 
 @pytest.fixture

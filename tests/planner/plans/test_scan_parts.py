@@ -10,8 +10,8 @@ import pytest
 
 from planner.engine import QueryEngine
 from tests.planner.parts_table import SCHEMA, carried, offered, rows_of, write
-from tests.support.tables import Layout, LsmTable, bucketed, key_field, unpartitioned
-from tests.support.writer_process import WriterProcess
+from tests.support.lake.tables import Layout, LsmTable, bucketed, key_field, unpartitioned
+from tests.support.processes.writer_process import WriterProcess
 
 LAYOUTS = [unpartitioned(("id",), 1), unpartitioned(("id",), 3), bucketed("id", 4, recorded=True)]
 

@@ -17,7 +17,7 @@ from memwal.transforms.expressions import evaluate_expression
 from memwal.transforms.transforms import build_transform, encode_region_value
 from planner.predicates.predicate import decode
 from planner.predicates.pruning import RegionAssignment, RegionAssignments, prune_regions
-from tests.support.tables import key_field
+from tests.support.lake.tables import key_field
 
 ZONES = (
     None,

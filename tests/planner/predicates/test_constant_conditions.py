@@ -9,9 +9,9 @@ import pytest
 from planner.access.rights import TableAccess
 from planner.engine import QueryEngine
 from planner.scans.settings import DEFAULT_SETTINGS
-from tests.support.principals import create_principal
-from tests.support.tables import LsmTable, key_field, unpartitioned
-from tests.support.writer_process import WriterProcess
+from tests.support.judging.principals import create_principal
+from tests.support.lake.tables import LsmTable, key_field, unpartitioned
+from tests.support.processes.writer_process import WriterProcess
 
 SCHEMA = pa.schema([key_field("id", pa.int64()), pa.field("s", pa.string())])
 

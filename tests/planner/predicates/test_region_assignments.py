@@ -17,7 +17,7 @@ from memwal.storage.files import Storage
 from planner.predicates.pruning import RegionAssignment, RegionAssignments
 from planner.tables.state.catalog import Catalog
 from planner.tables.state.table import Table
-from tests.support.tables import encode_raw_value, key_field
+from tests.support.lake.tables import encode_raw_value, key_field
 
 SCHEMA = pa.schema([key_field("id", pa.int64())])
 FIRST, SECOND = (f"{digit * 8}-0000-4000-8000-000000000000" for digit in "12")

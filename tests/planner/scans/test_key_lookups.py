@@ -16,8 +16,8 @@ from planner.engine import PreparedQuery, QueryEngine
 from planner.plans.dataframes import Frames
 from planner.scans.explain.objects import INDEXED_FROM
 from planner.scans.settings import DEFAULT_SETTINGS, NO_SHORTCUTS
-from tests.support.principals import create_principal
-from tests.support.tables import key_field
+from tests.support.judging.principals import create_principal
+from tests.support.lake.tables import key_field
 
 Open = Callable[[Path], QueryEngine]
 

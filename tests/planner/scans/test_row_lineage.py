@@ -11,8 +11,8 @@ from memwal.errors import InvalidInputError, UnsupportedError
 from pipeline.jobs.lake import LakeTable
 from pipeline.merging import merge
 from planner.access.rights import TableAccess
-from tests.support.gateways import EngineGateway, EngineTransaction
-from tests.support.principals import ALL, create_principal
+from tests.support.judging.principals import ALL, create_principal
+from tests.support.processes.gateways import EngineGateway, EngineTransaction
 
 LINEAGE = ("_rowid", "_row_created_at_version", "_row_last_updated_at_version")
 EVERYTHING = f"SELECT id, v, {', '.join(LINEAGE)} FROM t ORDER BY id"

@@ -29,8 +29,8 @@ from planner.tables.visibility import key_search, visibility
 from planner.writes.dml.prepared_write import PreparedChange
 from planner.writes.dml.reading.key_rows import KeyRows
 from tests.planner.search.policy.policy_lake import Lake
-from tests.support.principals import create_principal
-from tests.support.writer_process import WriterProcess
+from tests.support.judging.principals import create_principal
+from tests.support.processes.writer_process import WriterProcess
 
 SOMEBODY = create_principal(
     docs=TableAccess(

@@ -10,8 +10,8 @@ import pytest
 from planner.engine import QueryEngine
 from planner.tables.state.catalog import Catalog
 from tests.planner.search.policy.policy_lake import DOCS, add_indexes, docs
-from tests.support.tables import LsmTable, bucketed
-from tests.support.writer_process import WriterProcess
+from tests.support.lake.tables import LsmTable, bucketed
+from tests.support.processes.writer_process import WriterProcess
 
 QUERY, OTHER = [0.2, 0.9, 0.4, 0.6], [0.9, 0.1, 0.1, 0.3]
 TEXT = "lake merge flush"

@@ -9,8 +9,8 @@ import pytest
 
 from planner.engine import QueryEngine
 from tests.planner.search.sources.replayed import DIMENSION, Ask, ReplayedTable, asking
-from tests.support.tables import Row
-from tests.support.writer_process import WriterProcess
+from tests.support.lake.tables import Row
+from tests.support.processes.writer_process import WriterProcess
 
 pytestmark = pytest.mark.slow
 

@@ -11,8 +11,8 @@ from memwal.errors import PreconditionError
 from planner.engine import QueryEngine
 from planner.search.search_scan import DirectSearch
 from planner.tables.state.catalog import Catalog
-from tests.support.tables import LsmTable, key_field, unpartitioned
-from tests.support.writer_process import WriterProcess
+from tests.support.lake.tables import LsmTable, key_field, unpartitioned
+from tests.support.processes.writer_process import WriterProcess
 
 POINTS = pa.schema(
     [key_field("id", pa.int64()), pa.field("at", pa.list_(pa.float32(), 2)), pa.field("name", pa.string())]

@@ -17,8 +17,8 @@ from planner.system.catalogs.sql_types import TYPES, format_type, list_column_ty
 from planner.system.catalogs.tables import CATALOG_TABLES
 from planner.tables.state.catalog import Catalog
 from tests.planner.titled import Case, read_titled
-from tests.support.principals import create_principal
-from tests.support.results import rows_of
+from tests.support.judging.principals import create_principal
+from tests.support.judging.results import rows_of
 
 CREATE_ORDERS = """
 CREATE TABLE orders (

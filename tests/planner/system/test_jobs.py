@@ -13,8 +13,8 @@ from memwal.storage.jobs import Job, JobRecord, RunningJobs, Watch, ignore_ticks
 from memwal.storage.table_names import TableName
 from planner.access.rights import FULL_ACCESS, TableAccess
 from planner.engine import QueryEngine
-from tests.support.principals import create_principal
-from tests.support.results import rows_of
+from tests.support.judging.principals import create_principal
+from tests.support.judging.results import rows_of
 
 
 @dataclass

@@ -12,9 +12,9 @@ import pytest
 from memwal.errors import NotFoundError
 from planner.access.rights import FULL_ACCESS, Access, TableAccess
 from planner.engine import QueryEngine
-from tests.support.merging import merge_generations
-from tests.support.tables import LsmTable, bucketed, key_field
-from tests.support.writer_process import WriterProcess
+from tests.support.lake.merging import merge_generations
+from tests.support.lake.tables import LsmTable, bucketed, key_field
+from tests.support.processes.writer_process import WriterProcess
 
 NAMES = [
     "branches",

@@ -7,7 +7,7 @@ import pytest
 
 from memwal.errors import ConflictError, InvalidInputError, ResourcesExhaustedError, UnsupportedError
 from memwal.writing import PartlyWrittenError
-from tests.support.gateways import EngineGateway, EngineTransaction
+from tests.support.processes.gateways import EngineGateway, EngineTransaction
 
 ALL = "SELECT id, n FROM t ORDER BY id"
 

@@ -14,7 +14,7 @@ from tests.fuzz.sql.grammar.kinds import COMMON, Family, arrow_name, kind_of
 from tests.fuzz.sql.grammar.sources import Shape
 from tests.fuzz.sql.grammar.tree import Column, Expression, Literal, Reader, quoted, render
 from tests.fuzz.sql.judges.engines import DataFusionEngine
-from tests.support.principals import Principal
+from tests.support.judging.principals import Principal
 
 
 @dataclass(frozen=True)

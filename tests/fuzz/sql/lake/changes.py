@@ -13,7 +13,7 @@ from tests.fuzz.sql.grammar.tree import Column, Reader, quoted, render
 from tests.fuzz.sql.judges.engines import DataFusionEngine, Refused
 from tests.fuzz.sql.lake.lakes import HeldTable
 from tests.fuzz.sql.lake.tables import Key
-from tests.support.tables import Row
+from tests.support.lake.tables import Row
 
 # Types whose literals an INSERT takes as they stand; values of others are bound.
 _SPELLED = frozenset(CANONICAL) - {Family.INSTANT, Family.CLOCK, Family.BYTES}

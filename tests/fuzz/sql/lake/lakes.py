@@ -17,9 +17,9 @@ from tests.fuzz.sql.grammar.queries import Queries
 from tests.fuzz.sql.grammar.sources import Shape
 from tests.fuzz.sql.grammar.tree import AbstainError, Node, Reader, render
 from tests.fuzz.sql.lake.tables import Key, TableSpec
-from tests.support.hand_made import commit_fragments, create_base_path, make_table, write_fragment
-from tests.support.tables import LsmTable, Row
-from tests.support.writer_process import WriterProcess
+from tests.support.lake.hand_made import commit_fragments, create_base_path, make_table, write_fragment
+from tests.support.lake.tables import LsmTable, Row
+from tests.support.processes.writer_process import WriterProcess
 
 MAX_ROWS = 60
 

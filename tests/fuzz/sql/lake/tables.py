@@ -17,8 +17,8 @@ from tests.fuzz.sql.grammar.kinds import KINDS, Kind, draw_value, kind_of
 from tests.fuzz.sql.grammar.sources import Shape
 from tests.oracle.machines.writing_machine import WRITABLE
 from tests.oracle.replay.flavours import FLAVOURS, Flavour
-from tests.support.manifests import SpecField
-from tests.support.tables import (
+from tests.support.lake.manifests import SpecField
+from tests.support.lake.tables import (
     Row,
     bucketed,
     by_identity,

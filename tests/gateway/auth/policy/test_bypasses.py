@@ -32,10 +32,10 @@ from protos import flight_sql_pb2 as sql
 from protos import gateway_pb2 as own
 from tests.gateway import rpc
 from tests.gateway.attempts import FOREIGN, NAMED, OTHER_DOORS, READS, WRITES
-from tests.support.ports import find_free_port
-from tests.support.servers import GatewayProcess
-from tests.support.tables import LsmTable, bucketed, key_field
-from tests.support.writer_process import WriterProcess
+from tests.support.lake.tables import LsmTable, bucketed, key_field
+from tests.support.processes.ports import find_free_port
+from tests.support.processes.servers import GatewayProcess
+from tests.support.processes.writer_process import WriterProcess
 
 # A server of its own, and each attempt is made twice.
 pytestmark = pytest.mark.slow

@@ -13,7 +13,7 @@ from gateway.auth.policy import Policy, parse_policy
 from gateway.protocol.identity import Identity
 from planner.engine import QueryEngine
 from planner.scans.settings import DEFAULT_SETTINGS
-from tests.support.tables import key_field
+from tests.support.lake.tables import key_field
 
 GRANTS = {
     "eu": """rows = "region = 'EU'" """,

@@ -30,8 +30,8 @@ from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 from tests.gateway.conftest import serving
 from tests.planner.access_lake import HIDDEN_WORDS, VISIBLE, write_lake
-from tests.support.principals import replace_policy
-from tests.support.writer_process import WriterProcess
+from tests.support.judging.principals import replace_policy
+from tests.support.processes.writer_process import WriterProcess
 
 PASSWORD = "correct horse"
 QUICK = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)

@@ -20,7 +20,7 @@ from gateway.auth.gateway_tokens import IssuedTokens
 from gateway.auth.policy import parse_policy
 from gateway.auth.users import Passwords, User, parse_users, write_user
 from tests.gateway.conftest import serving
-from tests.support.tables import key_field
+from tests.support.lake.tables import key_field
 
 # Each attack is a moment; all of them together take a while.
 pytestmark = pytest.mark.slow

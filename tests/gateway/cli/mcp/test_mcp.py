@@ -24,8 +24,8 @@ from gateway.cli.client import GatewayClient, Login
 from gateway.cli.mcp.answers import AnswerLimits
 from gateway.cli.mcp.server import Gateway
 from tests.gateway.conftest import serving
-from tests.support.ports import find_free_port
-from tests.support.servers import GatewayProcess
+from tests.support.processes.ports import find_free_port
+from tests.support.processes.servers import GatewayProcess
 
 # A gateway and servers in processes of their own.
 pytestmark = pytest.mark.slow

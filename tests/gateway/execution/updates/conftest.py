@@ -9,7 +9,7 @@ from pyarrow import flight
 
 from gateway.server import GatewayServer
 from tests.gateway.conftest import serving
-from tests.support.written import make_notes
+from tests.support.lake.written import make_notes
 
 _NAMES = (f"notes{number}" for number in itertools.count(1))
 

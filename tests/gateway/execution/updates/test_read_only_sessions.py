@@ -15,7 +15,7 @@ from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 from tests.gateway.execution.updates.tables import bound
 from tests.gateway.protocol.test_errors import assert_clean
-from tests.support.servers import open_connection
+from tests.support.processes.servers import open_connection
 
 ONLY_READS = r"was not executed, since this session only reads: set the session option read_only to false"
 CHANGES = (

@@ -11,7 +11,7 @@ from protos import gateway_pb2 as own
 from tests.gateway import rpc
 from tests.gateway.execution.updates.tables import bound, count
 from tests.gateway.protocol.test_errors import assert_clean
-from tests.support.written import NOTES
+from tests.support.lake.written import NOTES
 
 
 def test_asking_for_the_schema_executes_nothing(client: flight.FlightClient, notes: str) -> None:

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from benchmarks.servers.attacks import ATTACKS
-from tests.support.servers import GatewayProcess, open_connection
+from tests.support.processes.servers import GatewayProcess, open_connection
 
 
 class Attacker(threading.Thread):

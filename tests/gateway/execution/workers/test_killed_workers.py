@@ -12,7 +12,7 @@ import adbc_driver_manager
 import psutil
 import pytest
 
-from tests.support.servers import GatewayProcess, open_connection
+from tests.support.processes.servers import GatewayProcess, open_connection
 
 KEYS = range(200)
 NEWER = "ON CONFLICT (id) DO UPDATE SET n = EXCLUDED.n"

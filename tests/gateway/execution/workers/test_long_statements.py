@@ -8,7 +8,7 @@ import adbc_driver_manager
 import pytest
 
 from planner.plans.query_planner import LONG_STATEMENT
-from tests.support.servers import GatewayProcess, open_connection
+from tests.support.processes.servers import GatewayProcess, open_connection
 
 NUMBERS = ", ".join(map(str, range(5_000)))
 KEYS = ", ".join(map(str, range(10, 5_000)))

@@ -18,10 +18,10 @@ import pyarrow as pa
 import pytest
 
 from planner.tables.shared.files import SharedFiles, Totals
-from tests.support.hand_made import make_table
-from tests.support.servers import GatewayProcess, open_connection
-from tests.support.tables import LsmTable, bucketed, key_field
-from tests.support.writer_process import WriterProcess
+from tests.support.lake.hand_made import make_table
+from tests.support.lake.tables import LsmTable, bucketed, key_field
+from tests.support.processes.servers import GatewayProcess, open_connection
+from tests.support.processes.writer_process import WriterProcess
 
 pytestmark = pytest.mark.slow
 

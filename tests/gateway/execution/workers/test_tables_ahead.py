@@ -15,8 +15,8 @@ from planner.engine import QueryEngine
 from planner.plans.query_planner import QueryPlanner
 from planner.tables.shared.recent_reads import RecentReads
 from planner.tables.state.catalog import Catalog
-from tests.support.tables import LsmTable, bucketed, key_field
-from tests.support.writer_process import WriterProcess
+from tests.support.lake.tables import LsmTable, bucketed, key_field
+from tests.support.processes.writer_process import WriterProcess
 
 
 def create_tables(root: Path, count: int) -> list[str]:

@@ -9,7 +9,7 @@ import lance
 import pyarrow as pa
 import pytest
 
-from tests.support.servers import GatewayProcess, open_connection
+from tests.support.processes.servers import GatewayProcess, open_connection
 
 ROWS = pa.table({"id": pa.array([1, 2, 2, 3], pa.int64()), "text": ["a", "b", "b", None]})
 pytestmark = pytest.mark.slow

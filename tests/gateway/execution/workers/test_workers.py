@@ -17,7 +17,7 @@ from pyarrow import flight
 
 from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
-from tests.support.servers import GatewayProcess, open_connection
+from tests.support.processes.servers import GatewayProcess, open_connection
 
 ENDLESS = "SELECT value, value * 2 AS twice, 'some text' AS text FROM generate_series(1, 100000000000)"
 # Neither looks for a stop before it has an answer, which takes half a minute.

@@ -17,10 +17,10 @@ from selenium import webdriver
 
 from gateway.auth.users import User, write_user
 from tests.gateway.observability.console.browsing import open_browser
-from tests.support.ports import find_free_port
-from tests.support.servers import GatewayProcess
-from tests.support.tables import LsmTable, bucketed, key_field
-from tests.support.writer_process import WriterProcess
+from tests.support.lake.tables import LsmTable, bucketed, key_field
+from tests.support.processes.ports import find_free_port
+from tests.support.processes.servers import GatewayProcess
+from tests.support.processes.writer_process import WriterProcess
 
 PASSWORD = "correct horse"
 _PATIENCE_SECONDS = 120

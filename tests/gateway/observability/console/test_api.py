@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.gateway.observability.console.conftest import Site
-from tests.support.ports import find_free_port
-from tests.support.servers import GatewayProcess
+from tests.support.processes.ports import find_free_port
+from tests.support.processes.servers import GatewayProcess
 
 pytestmark = pytest.mark.slow
 

@@ -12,8 +12,8 @@ from selenium.webdriver.common.keys import Keys
 
 from tests.gateway.observability.console.browsing import IN_BROWSER, Page, open_page
 from tests.gateway.observability.console.conftest import PASSWORD, Site, create_orders, serve, write_people
-from tests.support.tables import LsmTable
-from tests.support.writer_process import WriterProcess
+from tests.support.lake.tables import LsmTable
+from tests.support.processes.writer_process import WriterProcess
 
 pytestmark = IN_BROWSER
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from tests.gateway.observability.console.conftest import Site, create_orders, serve, wait_until, write_people
-from tests.support.tables import LsmTable, key_field, unpartitioned
-from tests.support.writer_process import WriterProcess
+from tests.support.lake.tables import LsmTable, key_field, unpartitioned
+from tests.support.processes.writer_process import WriterProcess
 
 pytestmark = pytest.mark.slow
 

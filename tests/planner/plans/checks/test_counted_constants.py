@@ -8,7 +8,7 @@ import pytest
 
 from memwal.errors import UnsupportedError
 from planner.scans.settings import NO_SHORTCUTS, SessionSettings
-from tests.support.judged import Judged, open_judged
+from tests.support.judging.judged import Judged, open_judged
 
 ROWS = pa.table({"id": [1, 2, 3], "s": ["a", None, "b"]})
 OUTER = "SELECT count(DISTINCT t.s) AS d, count(1) AS n FROM t RIGHT JOIN (VALUES (1)) v (a) ON FALSE"

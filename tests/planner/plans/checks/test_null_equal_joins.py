@@ -10,8 +10,8 @@ from datafusion.plan import LogicalPlan
 from datafusion.substrait import Serde
 
 from planner.plans.dataframes import Frames
-from tests.support.judged import Judged, open_judged
-from tests.support.results import rows_of
+from tests.support.judging.judged import Judged, open_judged
+from tests.support.judging.results import rows_of
 
 TABLES = {
     "t": pa.table({"id": [1, 2, 3, 4], "n": [1, 2, None, None], "s": ["a", None, None, "b"]}),

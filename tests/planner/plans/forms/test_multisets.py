@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from memwal.errors import InvalidInputError, UnsupportedError
-from tests.support.judged import Judged, open_judged
-from tests.support.results import rows_of
+from tests.support.judging.judged import Judged, open_judged
+from tests.support.judging.results import rows_of
 
 T = pa.table(
     {

@@ -8,8 +8,8 @@ import pytest
 
 from memwal.errors import InvalidInputError
 from planner.scans.settings import SessionSettings
-from tests.support.judged import Judged, open_judged
-from tests.support.results import rows_of
+from tests.support.judging.judged import Judged, open_judged
+from tests.support.judging.results import rows_of
 
 MOMENTS = [dt.datetime(2024, 1, 1), dt.datetime(2024, 1, 2), None]
 V = pa.table({"n": [1, 1, 2], "ms": pa.array(MOMENTS, pa.timestamp("ms"))})

@@ -14,12 +14,12 @@ from memwal.errors import InvalidInputError, NotFoundError, PreconditionError, U
 from planner.access.rights import FULL_ACCESS, Access, TableAccess
 from planner.engine import QueryEngine, SessionSettings
 from planner.scans.settings import ALL_SHORTCUTS, NO_SHORTCUTS, Shortcut
-from tests.support import manifests
-from tests.support.merging import clean_up_merged, merge_generations
-from tests.support.principals import create_principal
-from tests.support.results import rows_of
-from tests.support.tables import LsmTable, bucketed, key_field
-from tests.support.writer_process import WriterProcess
+from tests.support.judging.principals import create_principal
+from tests.support.judging.results import rows_of
+from tests.support.lake import manifests
+from tests.support.lake.merging import clean_up_merged, merge_generations
+from tests.support.lake.tables import LsmTable, bucketed, key_field
+from tests.support.processes.writer_process import WriterProcess
 
 SCHEMA = pa.schema(
     [

@@ -23,12 +23,12 @@ from planner.scans.settings import ALL_SHORTCUTS, NO_SHORTCUTS, Shortcuts
 from planner.tables.state.catalog import Catalog
 from planner.tables.state.past.noted_tables import write_token
 from tests.planner.scans.changes.test_calls import read
-from tests.support import manifests
-from tests.support.merging import clean_up_merged, merge_generations
-from tests.support.principals import create_principal
-from tests.support.results import rows_of
-from tests.support.tables import LsmTable, bucketed, key_field
-from tests.support.writer_process import WriterProcess
+from tests.support.judging.principals import create_principal
+from tests.support.judging.results import rows_of
+from tests.support.lake import manifests
+from tests.support.lake.merging import clean_up_merged, merge_generations
+from tests.support.lake.tables import LsmTable, bucketed, key_field
+from tests.support.processes.writer_process import WriterProcess
 
 SCHEMA = pa.schema([key_field("id", pa.int64()), pa.field("v", pa.int64())])
 KEYS = 12

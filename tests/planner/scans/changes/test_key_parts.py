@@ -20,9 +20,9 @@ from planner.engine import QueryEngine
 from planner.scans.changes.key_parts import KeyPart
 from planner.scans.settings import ALL_SHORTCUTS, NO_SHORTCUTS, Shortcuts
 from tests.planner.scans.changes.test_calls import read
-from tests.support.principals import create_principal
-from tests.support.tables import LsmTable, bucketed, key_field
-from tests.support.writer_process import WriterProcess
+from tests.support.judging.principals import create_principal
+from tests.support.lake.tables import LsmTable, bucketed, key_field
+from tests.support.processes.writer_process import WriterProcess
 
 VALUES: dict[pa.DataType, st.SearchStrategy[Any]] = {
     pa.int8(): st.integers(-128, 127),

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 from planner.engine import QueryEngine
-from tests.support import manifests
-from tests.support.merging import merge_generations
-from tests.support.tables import LsmTable, bucketed, key_field
-from tests.support.writer_process import WriterProcess
+from tests.support.lake import manifests
+from tests.support.lake.merging import merge_generations
+from tests.support.lake.tables import LsmTable, bucketed, key_field
+from tests.support.processes.writer_process import WriterProcess
 
 SCHEMA = pa.schema([key_field("id", pa.int64()), pa.field("v", pa.int64()), pa.field("s", pa.string())])
 KEYS = 30

@@ -16,8 +16,8 @@ from planner.engine import PreparedQuery, QueryEngine
 from planner.plans.leaves.resident_tables import RESIDENT_ROWS
 from planner.scans.settings import ALL_SHORTCUTS, DEFAULT_SETTINGS, SessionSettings, Shortcut
 from planner.tables.state.catalog import Catalog
-from tests.support.principals import create_principal
-from tests.support.results import rows_of
+from tests.support.judging.principals import create_principal
+from tests.support.judging.results import rows_of
 
 WHOLE = SessionSettings(shortcuts=ALL_SHORTCUTS - {Shortcut.REGION_PRUNING})
 MONTHS = 6

@@ -13,15 +13,15 @@ from planner.engine import QueryEngine, SessionSettings
 from planner.tables.state.catalog import Catalog
 from tests.memwal.written import WrittenTable, keyed_schema
 from tests.planner.search.sources.replayed import DIMENSION, Ask, ReplayedTable, asking, axis
-from tests.support.servers import GatewayProcess, fetch, open_connection
-from tests.support.tables import (
+from tests.support.lake.tables import (
     Row,
     bucketed,
     by_identity,
     key_field,
     unpartitioned,
 )
-from tests.support.writer_process import WriterProcess
+from tests.support.processes.servers import GatewayProcess, fetch, open_connection
+from tests.support.processes.writer_process import WriterProcess
 
 Open = Callable[[Path], QueryEngine]
 

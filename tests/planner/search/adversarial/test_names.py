@@ -14,9 +14,9 @@ from memwal.errors import UnsupportedError
 from planner.access.rights import FULL_ACCESS, Access, TableAccess
 from planner.engine import QueryEngine
 from planner.tables.state.catalog import Catalog
-from tests.support.principals import create_principal
-from tests.support.tables import LsmTable, bucketed, key_field
-from tests.support.writer_process import WriterProcess
+from tests.support.judging.principals import create_principal
+from tests.support.lake.tables import LsmTable, bucketed, key_field
+from tests.support.processes.writer_process import WriterProcess
 
 TABLE = "docs"
 TITLES = (

@@ -9,10 +9,10 @@ import pytest
 
 from planner.engine import QueryEngine
 from tests.planner.search.sources.replayed import DIMENSION, Ask, ReplayedTable, asking, axis
-from tests.support.racing import Maintenance, Reader, run_race
-from tests.support.results import rows_of
-from tests.support.tables import Row
-from tests.support.writer_process import WriterProcess
+from tests.support.judging.results import rows_of
+from tests.support.lake.tables import Row
+from tests.support.processes.racing import Maintenance, Reader, run_race
+from tests.support.processes.writer_process import WriterProcess
 
 KEYS = 24
 LENGTH = 3

@@ -8,8 +8,8 @@ from lance.query import FullTextOperator, MatchQuery, PhraseQuery
 
 from planner.engine import QueryEngine
 from tests.planner.search.sources.replayed import ReplayedTable, asking
-from tests.support.tables import Row
-from tests.support.writer_process import WriterProcess
+from tests.support.lake.tables import Row
+from tests.support.processes.writer_process import WriterProcess
 
 Open = Callable[[Path], QueryEngine]
 

@@ -9,8 +9,8 @@ import pytest
 
 from planner.engine import QueryEngine
 from tests.planner.search.sources.replayed import DIMENSION, ReplayedTable, asking, axis
-from tests.support.tables import Row
-from tests.support.writer_process import WriterProcess
+from tests.support.lake.tables import Row
+from tests.support.processes.writer_process import WriterProcess
 
 ORIGIN = [0.0] * DIMENSION
 EXHAUSTIVE = "nprobes => 1000, refine_factor => 1000, ef => 1000"

@@ -25,8 +25,8 @@ from planner.search.sources.search_sources import list_sources
 from planner.tables.state.catalog import Catalog
 from planner.tables.visibility.visibility import Visibility
 from tests.planner.access_lake import ANALYST, VISIBLE, write_lake
-from tests.support.tables import LsmTable, key_field, unpartitioned
-from tests.support.writer_process import WriterProcess
+from tests.support.lake.tables import LsmTable, key_field, unpartitioned
+from tests.support.processes.writer_process import WriterProcess
 
 ALL_ORDERS = [0, 1, 2, 3, 4, 5, 7, 8, 9, 10]
 FAILS_FOR_AN_OLD_ROW = "100 / (amount + id - 9) IS NOT NULL"

@@ -11,8 +11,8 @@ import pytest
 from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError
 from planner.access.rights import FULL_ACCESS, TableAccess
 from tests.planner.search.policy.policy_lake import QUERY, RARE, Lake, answer, filter_visible
-from tests.support.principals import ALL, Principal, create_principal
-from tests.support.writer_process import WriterProcess
+from tests.support.judging.principals import ALL, Principal, create_principal
+from tests.support.processes.writer_process import WriterProcess
 
 OF_ANALYST = TableAccess(
     row_filter="tenant = 'a' AND right(note, 1) <> 'x'",

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from planner.access.rights import TableAccess
 from tests.planner.search.policy.policy_lake import QUERY, RARE, Lake, answer
-from tests.support.principals import create_principal
-from tests.support.writer_process import WriterProcess
+from tests.support.judging.principals import create_principal
+from tests.support.processes.writer_process import WriterProcess
 
 ROWS = (
     None,

@@ -10,8 +10,8 @@ import pytest
 
 from planner.access.rights import TableAccess
 from tests.planner.search.policy.policy_lake import QUERY, RARE, Lake, docs
-from tests.support.principals import create_principal
-from tests.support.writer_process import WriterProcess
+from tests.support.judging.principals import create_principal
+from tests.support.processes.writer_process import WriterProcess
 
 SEARCHES = (
     f"SELECT * FROM lance_vector_search('docs', 'vec', {QUERY}, k => 5)",

@@ -15,9 +15,9 @@ from argon2 import PasswordHasher
 from gateway.auth.users import User, write_user
 from planner.access.rights import TableAccess
 from tests.planner.search.policy.policy_lake import QUERY, RARE, Lake, filter_visible
-from tests.support.principals import replace_policy
-from tests.support.servers import GatewayProcess
-from tests.support.writer_process import WriterProcess
+from tests.support.judging.principals import replace_policy
+from tests.support.processes.servers import GatewayProcess
+from tests.support.processes.writer_process import WriterProcess
 
 pytestmark = pytest.mark.slow
 

@@ -12,10 +12,10 @@ from tests.oracle.answers import text_answers
 from tests.oracle.answers.ranked import DISTANCES, SCORES, Key, Ranking
 from tests.oracle.answers.searched import Searched
 from tests.oracle.answers.vector_answers import distances, literal
-from tests.support import manifests
-from tests.support.merging import clean_up_merged, merge_generations
-from tests.support.tables import Layout, LsmTable, Row, key_field, unpartitioned
-from tests.support.writer_process import WriterProcess
+from tests.support.lake import manifests
+from tests.support.lake.merging import clean_up_merged, merge_generations
+from tests.support.lake.tables import Layout, LsmTable, Row, key_field, unpartitioned
+from tests.support.processes.writer_process import WriterProcess
 
 Ask = Callable[[str], pa.Table]
 

@@ -16,10 +16,10 @@ from planner.search.sources.index_coverage import IndexKind, find_coverage
 from tests.oracle.answers.vector_answers import literal
 from tests.planner.search.sources.divided import COLUMN_OF, Divided, answering, rows_in
 from tests.planner.search.sources.replayed import ReplayedTable, asking, axis
-from tests.support import merging
-from tests.support.results import assert_close_rows, rows_of
-from tests.support.tables import Row, key_field, unpartitioned
-from tests.support.writer_process import WriterProcess
+from tests.support.judging.results import assert_close_rows, rows_of
+from tests.support.lake import merging
+from tests.support.lake.tables import Row, key_field, unpartitioned
+from tests.support.processes.writer_process import WriterProcess
 
 KINDS = (IndexKind.VECTOR, IndexKind.TEXT)
 Open = Callable[[Path], QueryEngine]

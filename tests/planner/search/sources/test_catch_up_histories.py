@@ -13,9 +13,9 @@ from planner.search.sources.catch_up import CatchUpMode
 from planner.search.sources.index_coverage import IndexKind
 from tests.planner.search.sources.divided import Divided, answering, rows_in
 from tests.planner.search.sources.replayed import ReplayedTable, asking, axis
-from tests.support import merging
-from tests.support.tables import Row, unpartitioned
-from tests.support.writer_process import WriterProcess
+from tests.support.lake import merging
+from tests.support.lake.tables import Row, unpartitioned
+from tests.support.processes.writer_process import WriterProcess
 
 KEYS = 60
 ALWAYS = "catch_up => 'always'"

@@ -16,8 +16,8 @@ from planner.search.sources import search_sources
 from planner.search.sources.source_texts import SourceTexts
 from planner.tables.sources.caches import ByteCache
 from tests.planner.search.texts.text_history import Layer, TextHistory, description
-from tests.support.tables import LsmTable, bucketed, key_field
-from tests.support.writer_process import WriterProcess
+from tests.support.lake.tables import LsmTable, bucketed, key_field
+from tests.support.processes.writer_process import WriterProcess
 
 SCHEMA = pa.schema(
     [

@@ -7,8 +7,8 @@ import pytest
 from planner.engine import QueryEngine
 from planner.tables.state.catalog import Catalog
 from tests.planner.search.sources.replayed import ReplayedTable, asking, axis
-from tests.support.tables import Row
-from tests.support.writer_process import WriterProcess
+from tests.support.lake.tables import Row
+from tests.support.processes.writer_process import WriterProcess
 
 BUDGET = 128 * 1024
 SEARCHES = (

@@ -18,8 +18,8 @@ from planner.search.sources.index_coverage import (
 )
 from tests.planner.search.sources.divided import COLUMN_OF, Divided, labels, rows_in
 from tests.planner.search.sources.replayed import DIMENSION, ReplayedTable, asking, axis
-from tests.support.tables import Row, unpartitioned
-from tests.support.writer_process import WriterProcess
+from tests.support.lake.tables import Row, unpartitioned
+from tests.support.processes.writer_process import WriterProcess
 
 VECTOR, TEXT = IndexKind.VECTOR, IndexKind.TEXT
 

@@ -13,8 +13,8 @@ import pytest
 from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, UnsupportedError
 from planner.engine import QueryEngine
 from planner.tables.state.catalog import Catalog
-from tests.support.tables import LsmTable, key_field, unpartitioned
-from tests.support.writer_process import WriterProcess
+from tests.support.lake.tables import LsmTable, key_field, unpartitioned
+from tests.support.processes.writer_process import WriterProcess
 
 ITEMS = pa.schema(
     [

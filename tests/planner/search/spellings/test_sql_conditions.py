@@ -11,8 +11,8 @@ import pytest
 from memwal.errors import InvalidInputError, UnsupportedError
 from planner.engine import QueryEngine
 from planner.tables.state.catalog import Catalog
-from tests.support.tables import LsmTable, bucketed, key_field
-from tests.support.writer_process import WriterProcess
+from tests.support.lake.tables import LsmTable, bucketed, key_field
+from tests.support.processes.writer_process import WriterProcess
 
 ITEMS = pa.schema(
     [

@@ -15,9 +15,9 @@ from planner.search import nearest_leaf
 from planner.search.nearest import MAX_ROWS
 from planner.tables.state.catalog import Catalog
 from tests.planner.titled import Case, read_titled
-from tests.support.principals import create_principal
-from tests.support.tables import LsmTable, bucketed, key_field
-from tests.support.writer_process import WriterProcess
+from tests.support.judging.principals import create_principal
+from tests.support.lake.tables import LsmTable, bucketed, key_field
+from tests.support.processes.writer_process import WriterProcess
 
 ITEMS = pa.schema(
     [

@@ -12,7 +12,7 @@ from planner.access.rights import TableAccess
 from planner.binding import bound_statement
 from planner.engine import QueryEngine
 from planner.tables.state.catalog import Catalog
-from tests.support.principals import create_principal
+from tests.support.judging.principals import create_principal
 
 VECTORS = np.random.default_rng(7).normal(size=(40, 4)).astype("f4")
 

@@ -11,8 +11,8 @@ from planner.engine import QueryEngine
 from tests.oracle.answers.ranked import SCORES, Ranking
 from tests.oracle.answers.text_answers import MergedTable
 from tests.planner.search.sources.replayed import TOKENIZER, ReplayedTable, asking
-from tests.support.tables import Row
-from tests.support.writer_process import WriterProcess
+from tests.support.lake.tables import Row
+from tests.support.processes.writer_process import WriterProcess
 
 WORDS = [f"w{number}" for number in range(400)]
 SHARES = (1 / np.arange(1, 401)) / (1 / np.arange(1, 401)).sum()

@@ -20,9 +20,9 @@ from planner.engine import QueryEngine, SessionSettings
 from planner.sql.dialects.translate import to_native
 from planner.tables.state.catalog import Catalog
 from tests.planner.titled import Case, read_titled
-from tests.support.results import assert_close_rows
-from tests.support.tables import LsmTable, key_field, unpartitioned
-from tests.support.writer_process import WriterProcess
+from tests.support.judging.results import assert_close_rows
+from tests.support.lake.tables import LsmTable, key_field, unpartitioned
+from tests.support.processes.writer_process import WriterProcess
 
 OTHERS = ("spark", "mysql", "snowflake", "bigquery", "trino")
 PARAMETERS = {"1": 1, "2": 40, "3": 1, "4": 3}

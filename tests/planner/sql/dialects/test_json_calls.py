@@ -13,7 +13,7 @@ from memwal.errors import UnsupportedError
 from planner.engine import QueryEngine
 from planner.scans.settings import DEFAULT_SETTINGS
 from planner.tables.state.catalog import Catalog
-from tests.support.results import rows_of
+from tests.support.judging.results import rows_of
 
 TRANSLATED = (
     ("mysql", "JSON_OBJECT('a', id, 'b', s)", ['{"a":1,"b":"x"}', '{"a":2,"b":null}']),

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from tests.support.judged import Judged, open_judged
+from tests.support.judging.judged import Judged, open_judged
 
 T = pa.table({"id": [1, 2, 3], "s": ["c", "b", "a"], "n": [9, 7, 8]})
 QUERIES = (

@@ -11,7 +11,7 @@ import pytest
 from memwal.errors import UnsupportedError
 from planner.access.rights import TableAccess
 from planner.engine import QueryEngine
-from tests.support.principals import create_principal
+from tests.support.judging.principals import create_principal
 
 ROWS = pa.table(
     {

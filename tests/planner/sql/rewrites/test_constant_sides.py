@@ -8,7 +8,7 @@ import pytest
 
 from planner.sql.rewrites.constant_sides import exchange_constant_sides
 from planner.sql.tokens import apply_edits, tokenize
-from tests.support.judged import Judged, open_judged
+from tests.support.judging.judged import Judged, open_judged
 
 T = pa.table({"id": [0, 1, 2, 3, None]})
 U = pa.table({"id": [0, 1, 2, 7], "s": ["a", "b", None, "z"]})

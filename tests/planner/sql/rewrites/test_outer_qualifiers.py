@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from memwal.errors import InvalidInputError
-from tests.support.judged import Judged, open_judged
+from tests.support.judging.judged import Judged, open_judged
 
 CUSTOMER = pa.table({"id": [1, 2, 3], "name": ["a", "b", None], "orders": [0, 5, 9]})
 ORDERS = pa.table({"id": [10, 11, 12], "customer": [1, 3, 3], "amount": [5, 6, 7]})

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from memwal.errors import UnsupportedError
-from tests.support.judged import Judged, open_judged
+from tests.support.judging.judged import Judged, open_judged
 
 T = pa.table({"id": [1, 2, 3], "n": [1, 2, None]})
 U = pa.table({"id": [1, 3, 3], "m": [1, 2, None]})

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from memwal.errors import InvalidInputError
-from tests.support.judged import Judged, open_judged
+from tests.support.judging.judged import Judged, open_judged
 
 T = pa.table({"k": [1, 2, 1], "v": [10, 20, None], "b": [True, None, False]})
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from tests.support.judged import Judged, open_judged
-from tests.support.results import rows_of
+from tests.support.judging.judged import Judged, open_judged
+from tests.support.judging.results import rows_of
 
 T = pa.table({"k": [1, 2, 1, 2, 1], "s": ["b", "y", "a", None, "c"]})
 QUERIES = {

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from tests.support.judged import Judged, open_judged
+from tests.support.judging.judged import Judged, open_judged
 
 T = pa.table({"Id": [1, 2, 2, None], "Ab": ["x", "y", "y", None], "plain": [3, 4, 4, 5]})
 QUERIES = (

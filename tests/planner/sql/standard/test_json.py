@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from memwal.errors import InvalidInputError, LanceGatewayError
-from tests.support.judged import Judged, open_judged
-from tests.support.results import rows_of
+from tests.support.judging.judged import Judged, open_judged
+from tests.support.judging.results import rows_of
 
 DOCUMENTS = [
     {"a": {"b": [1, 2.5, None, "x", {"c": True}]}, "k": "v", "n": None, "a b": 5},

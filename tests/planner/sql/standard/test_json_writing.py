@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
-from tests.support.judged import Judged, open_judged
-from tests.support.results import rows_of
+from tests.support.judging.judged import Judged, open_judged
+from tests.support.judging.results import rows_of
 
 DAY = dt.date(2026, 1, 31)
 T = pa.table(

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from memwal.errors import InvalidInputError
-from tests.support.judged import Judged, open_judged
+from tests.support.judging.judged import Judged, open_judged
 
 NOW, LAST, EARLY = (
     dt.datetime(2024, 5, 17, 3, 4, 5, 678901),

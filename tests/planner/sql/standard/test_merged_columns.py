@@ -8,7 +8,7 @@ import pytest
 from memwal.errors import UnsupportedError
 from planner.sql.standard.spell_out import spell_out
 from planner.sql.tokens import tokenize
-from tests.support.judged import Judged, open_judged
+from tests.support.judging.judged import Judged, open_judged
 
 T = pa.table({"id": [1, 2, 3, None], "k": ["a", "b", None, "a"], "Odd": [1, 2, 2, None], "n": [5, 6, 7, 8]})
 U = pa.table({"id": [2, 2, 9, None], "k": ["b", "z", "q", "a"], "Odd": [2, 4, None, 9], "m": [1, 2, 3, 4]})

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from tests.support.judged import Judged, open_judged
+from tests.support.judging.judged import Judged, open_judged
 
 T = pa.table({"k": ["a", "b", None, "a"], "A": ["x", "x", "y", "x"], "n": [1, 2, 3, 4]})
 QUERIES = (

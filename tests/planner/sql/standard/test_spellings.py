@@ -11,8 +11,8 @@ import pytest
 
 from memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
 from planner.tables.state.views import View
-from tests.support.judged import Judged, open_judged
-from tests.support.results import rows_of
+from tests.support.judging.judged import Judged, open_judged
+from tests.support.judging.results import rows_of
 
 UUID = "550e8400-e29b-41d4-a716-446655440000"
 T = pa.table(

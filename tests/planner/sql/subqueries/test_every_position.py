@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from tests.support.judged import Judged, open_judged
+from tests.support.judging.judged import Judged, open_judged
 
 T = pa.table(
     {

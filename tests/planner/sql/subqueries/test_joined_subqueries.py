@@ -12,7 +12,7 @@ from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionErro
 from planner.access.rights import FULL_ACCESS
 from planner.engine import QueryEngine, SessionSettings
 from planner.tables.state.catalog import Catalog
-from tests.support.results import rows_of
+from tests.support.judging.results import rows_of
 
 T = pa.table({"id": pa.array(range(5), pa.int64()), "v": pa.array([10, 20, None, 40, 20], pa.int64())})
 U = pa.table({"k": pa.array(range(4), pa.int64()), "b": pa.array([5, 15, 25, None], pa.int64())})

@@ -12,8 +12,8 @@ import pytest
 
 from planner.plans.prepared_query import PreparedQuery
 from planner.scans.settings import DEFAULT_SETTINGS
-from tests.support.judged import Judged, open_judged
-from tests.support.results import rows_of
+from tests.support.judging.judged import Judged, open_judged
+from tests.support.judging.results import rows_of
 
 T = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "s": ["x", "y", None]})
 VIEWS = (

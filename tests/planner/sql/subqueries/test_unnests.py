@@ -12,7 +12,7 @@ from memwal.errors import LanceGatewayError
 from memwal.writing import WriteOptions
 from planner.engine import QueryEngine
 from planner.tables.state.catalog import Catalog
-from tests.support.results import rows_of
+from tests.support.judging.results import rows_of
 
 TABLES = (
     "CREATE TABLE t (id INT PRIMARY KEY, tags TEXT[], n INT[])",

@@ -22,12 +22,12 @@ from planner.tables.shared.files import SharedFiles
 from planner.tables.shared.names import FileStamp
 from planner.tables.sources.decoded_columns import DecodedColumns
 from planner.tables.state.catalog import Catalog
-from tests.support.hand_made import make_table
-from tests.support.merging import merge_generations
-from tests.support.principals import create_principal
-from tests.support.results import rows_of
-from tests.support.tables import LsmTable, bucketed, key_field
-from tests.support.writer_process import WriterProcess
+from tests.support.judging.principals import create_principal
+from tests.support.judging.results import rows_of
+from tests.support.lake.hand_made import make_table
+from tests.support.lake.merging import merge_generations
+from tests.support.lake.tables import LsmTable, bucketed, key_field
+from tests.support.processes.writer_process import WriterProcess
 
 ROWS = 150_000
 SCHEMA = pa.schema([key_field("id", pa.int64()), pa.field("v", pa.int64()), pa.field("s", pa.string())])

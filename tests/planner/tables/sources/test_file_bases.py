@@ -8,14 +8,14 @@ import pytest
 from execnodes.storage.data_files import FragmentFiles, Place, list_bases
 from memwal.errors import CorruptDataError
 from tests.planner.identity_tables import Open, check, index_texts, look_up_often, rows, with_bases
-from tests.support.hand_made import (
+from tests.support.lake.hand_made import (
     create_base_path,
     make_table,
     read_rows,
     write_fragment,
 )
-from tests.support.tables import LsmTable, unpartitioned
-from tests.support.writer_process import WriterProcess
+from tests.support.lake.tables import LsmTable, unpartitioned
+from tests.support.processes.writer_process import WriterProcess
 
 
 @pytest.mark.slow

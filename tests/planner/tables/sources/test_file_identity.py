@@ -15,13 +15,13 @@ from planner.access.rights import FULL_ACCESS
 from planner.tables.state.catalog import Catalog
 from planner.tables.state.newest_base import NewestBase
 from tests.planner.identity_tables import Open, check, index_texts, look_up_often, read, rows, with_bases
-from tests.support.hand_made import (
+from tests.support.lake.hand_made import (
     PART,
     make_table,
     read_rows,
 )
-from tests.support.tables import LsmTable, key_field, unpartitioned
-from tests.support.writer_process import WriterProcess
+from tests.support.lake.tables import LsmTable, key_field, unpartitioned
+from tests.support.processes.writer_process import WriterProcess
 
 
 @pytest.mark.slow

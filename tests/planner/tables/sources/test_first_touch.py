@@ -17,9 +17,9 @@ from planner.tables.sources.generations import GenerationDataset
 from planner.tables.sources.read_together import TogetherReader
 from planner.tables.visibility import key_join, visibility
 from planner.tables.visibility.key_join import KeysAhead
-from tests.support.results import rows_of
-from tests.support.tables import LsmTable, bucketed, key_field
-from tests.support.writer_process import WriterProcess
+from tests.support.judging.results import rows_of
+from tests.support.lake.tables import LsmTable, bucketed, key_field
+from tests.support.processes.writer_process import WriterProcess
 
 SCHEMA = pa.schema([key_field("id", pa.int64()), pa.field("v", pa.int64())])
 GENERATIONS = 9

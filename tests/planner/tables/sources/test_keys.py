@@ -19,7 +19,7 @@ from planner.tables.sources.base_table import BaseTable, open_base_table
 from planner.tables.sources.caches import ByteCache
 from planner.tables.sources.keys import LARGEST_SHARE, LOOKUPS_BEFORE, FragmentKeys, KeyPlaces, KeyRanges
 from planner.tables.state.catalog import Catalog
-from tests.support.tables import key_field
+from tests.support.lake.tables import key_field
 
 SCHEMA = pa.schema([key_field("id", pa.int64()), pa.field("v", pa.string())])
 

@@ -17,10 +17,10 @@ from planner.tables.state import log_reader
 from planner.tables.state.snapshots import keep_last
 from planner.tables.state.table_state import TableState
 from planner.tables.visibility import visibility
-from tests.support.merging import merge_generations
-from tests.support.results import rows_of
-from tests.support.tables import LsmTable, bucketed, key_field, unpartitioned
-from tests.support.writer_process import WriterProcess
+from tests.support.judging.results import rows_of
+from tests.support.lake.merging import merge_generations
+from tests.support.lake.tables import LsmTable, bucketed, key_field, unpartitioned
+from tests.support.processes.writer_process import WriterProcess
 
 SCHEMA = pa.schema([key_field("id", pa.int64()), pa.field("v", pa.int64())])
 COMPOSITE = pa.schema(

@@ -12,10 +12,10 @@ from planner.engine import QueryEngine
 from planner.tables.sources.snapshot import TableSnapshot
 from planner.tables.state.catalog import Catalog
 from planner.tables.state.table import Table
-from tests.support.faults import open_faulty_storage
-from tests.support.merging import merge_generations
-from tests.support.tables import LsmTable, bucketed, key_field
-from tests.support.writer_process import WriterProcess
+from tests.support.lake.merging import merge_generations
+from tests.support.lake.tables import LsmTable, bucketed, key_field
+from tests.support.processes.writer_process import WriterProcess
+from tests.support.stores.faults import open_faulty_storage
 
 SCHEMA = pa.schema([key_field("id", pa.int64()), pa.field("v", pa.int64())])
 LAYOUT = bucketed("id", 2, recorded=True)

@@ -20,7 +20,7 @@ from planner.tables.sources.keys import KeyHistory
 from planner.tables.sources.log_tail import TailRows
 from planner.tables.sources.snapshot import RegionSnapshot, TableSnapshot
 from planner.tables.visibility import visibility
-from tests.support.tables import key_field
+from tests.support.lake.tables import key_field
 
 SCHEMA = pa.schema([key_field("id", pa.int64()), pa.field("v", pa.int64())])
 NAN = float("nan")

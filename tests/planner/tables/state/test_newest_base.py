@@ -12,7 +12,7 @@ from memwal.base.table_mark import mark_table
 from memwal.errors import NotFoundError
 from memwal.storage.files import VERSIONS, Storage
 from planner.tables.state.newest_base import NewestBase
-from tests.support.faults import open_faulty_storage
+from tests.support.stores.faults import open_faulty_storage
 
 
 @pytest.fixture

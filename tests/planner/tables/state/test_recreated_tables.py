@@ -16,9 +16,9 @@ from planner.engine import QueryEngine
 from planner.scans.settings import ALL_SHORTCUTS, SessionSettings, Shortcut
 from planner.tables.sources.keys import LOOKUPS_BEFORE
 from planner.tables.state.catalog import Catalog
-from tests.support.results import rows_of
-from tests.support.tables import LsmTable, bucketed, key_field, unpartitioned
-from tests.support.writer_process import WriterProcess
+from tests.support.judging.results import rows_of
+from tests.support.lake.tables import LsmTable, bucketed, key_field, unpartitioned
+from tests.support.processes.writer_process import WriterProcess
 
 SCHEMA = pa.schema([key_field("id", pa.int64()), pa.field("n", pa.int32())])
 Open = Callable[[Path], QueryEngine]

@@ -10,7 +10,7 @@ from planner.engine import QueryEngine, SessionSettings
 from planner.plans.scan_parts import ScanPart
 from planner.tables.state.catalog import Catalog
 from tests.memwal.written import WrittenTable, keyed_schema
-from tests.support.principals import ALL, create_principal
+from tests.support.judging.principals import ALL, create_principal
 
 pytestmark = pytest.mark.slow
 

@@ -21,7 +21,7 @@ from planner.tables.visibility.key_search import (
     KeySearch,
     LayerPlaces,
 )
-from tests.support.tables import key_field
+from tests.support.lake.tables import key_field
 
 KEYS = [5, 1, 9, 3, 7, 2, 9]
 

@@ -19,10 +19,10 @@ from planner.tables.sources.snapshot import TableSnapshot
 from planner.tables.visibility import key_search, visibility
 from planner.tables.visibility.newest import find_newest
 from planner.tables.visibility.visibility import SnapshotMasks, Visibility
-from tests.support.merging import merge_generations
-from tests.support.results import rows_of
-from tests.support.tables import LsmTable, bucketed, key_field
-from tests.support.writer_process import WriterProcess
+from tests.support.judging.results import rows_of
+from tests.support.lake.merging import merge_generations
+from tests.support.lake.tables import LsmTable, bucketed, key_field
+from tests.support.processes.writer_process import WriterProcess
 
 INTEGERS = pa.schema([key_field("id", pa.int64()), pa.field("v", pa.int64())])
 PAIRS = pa.schema([key_field("a", pa.string(), 1), key_field("b", pa.int32(), 2), pa.field("v", pa.int64())])

@@ -16,7 +16,7 @@ from planner.access.rights import FULL_ACCESS, Access
 from planner.engine import PreparedQuery, QueryEngine, SessionSettings
 from planner.tables.state.catalog import Catalog
 from planner.writes.dml.prepared_write import WriteResult
-from tests.support.results import rows_of
+from tests.support.judging.results import rows_of
 
 EAGER = WriteOptions(hold_ms=0)
 

@@ -9,7 +9,7 @@ from memwal.storage.files import Storage
 from planner.engine import QueryEngine
 from planner.tables.state.catalog import Catalog
 from tests.planner.writes.ddl.conftest import EAGER
-from tests.support.results import rows_of
+from tests.support.judging.results import rows_of
 
 NOT_ALONE = "can't be committed on one other alone. Keep the table under s3://"
 REFUSED = (

@@ -11,7 +11,7 @@ from memwal.errors import UnavailableError
 from planner.engine import QueryEngine
 from planner.tables.state.catalog import Catalog
 from tests.planner.writes.ddl.conftest import EAGER, Gateway
-from tests.support.faults import How, open_faulty_storage
+from tests.support.stores.faults import How, open_faulty_storage
 
 Sql = Any
 MAKE = "CREATE TABLE {} t (id INT PRIMARY KEY, name TEXT) WITH (region_by = 'bucket(id, 2)')"

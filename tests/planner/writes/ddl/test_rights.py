@@ -7,7 +7,7 @@ import pytest
 
 from memwal.errors import NotFoundError, PermissionDeniedError
 from planner.access.rights import TableAccess
-from tests.support.principals import ALL, Principal
+from tests.support.judging.principals import ALL, Principal
 
 Sql = Any
 STATEMENTS = (

@@ -13,7 +13,7 @@ import pyarrow as pa
 from planner.access.rights import FULL_ACCESS, Access
 from planner.engine import DEFAULT_SETTINGS, PreparedQuery, QueryEngine, SessionSettings, WriteResult
 from planner.tables.state.catalog import Catalog
-from tests.support.tables import key_field
+from tests.support.lake.tables import key_field
 
 PEOPLE = pa.schema(
     [

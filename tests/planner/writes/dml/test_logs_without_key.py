@@ -16,7 +16,7 @@ from pipeline.jobs.lake import LakeTable
 from planner.engine import QueryEngine
 from tests.planner.writes.dml.lake import Lake, Row
 from tests.planner.writes.dml.visits import before_commit, stored
-from tests.support.cleaning import NEWEST_ONLY, create_late_clock, filter_kind
+from tests.support.lake.cleaning import NEWEST_ONLY, create_late_clock, filter_kind
 
 LOGGED = "CREATE TABLE visits (id BIGINT, page TEXT, seconds INT) WITH (region_by = 'bucket(id, 2)')"
 

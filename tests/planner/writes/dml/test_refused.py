@@ -13,8 +13,8 @@ from planner.engine import QueryEngine
 from planner.tables.state.catalog import Catalog
 from tests.planner.writes.dml.lake import TABLES, Lake, open_lake
 from tests.planner.writes.dml.titled import Case, read_titled
-from tests.support.principals import ALL, Principal
-from tests.support.tables import key_field
+from tests.support.judging.principals import ALL, Principal
+from tests.support.lake.tables import key_field
 
 
 @pytest.fixture(scope="module")

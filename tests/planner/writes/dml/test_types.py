@@ -15,7 +15,7 @@ from planner.engine import QueryEngine
 from planner.tables.state.catalog import Catalog
 from planner.writes.dml.statement.text import replace_message
 from tests.planner.writes.dml.lake import Lake
-from tests.support.tables import key_field
+from tests.support.lake.tables import key_field
 
 THINGS = pa.schema(
     [

@@ -6,7 +6,7 @@ import pytest
 
 from memwal.errors import LanceGatewayError
 from planner.access.rights import TableAccess
-from tests.support.principals import Principal
+from tests.support.judging.principals import Principal
 
 Sql = Any
 

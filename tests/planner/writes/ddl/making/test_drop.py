@@ -14,7 +14,7 @@ from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, P
 from memwal.storage.files import Storage
 from planner.tables.sources.keys import LOOKUPS_BEFORE
 from tests.planner.identity_tables import with_bases
-from tests.support.gateways import EngineGateway
+from tests.support.processes.gateways import EngineGateway
 
 Sql = Any
 MAKE = "CREATE TABLE t (id INT PRIMARY KEY, name TEXT) WITH (region_by = 'bucket(id, 2)')"

@@ -16,7 +16,7 @@ from pipeline.cleaning import CleanPolicy, clean
 from pipeline.jobs.lake import LakeTable, NoMemWalError
 from pipeline.merging import merge
 from tests.planner.writes.ddl.conftest import Gateway
-from tests.support.cleaning import create_late_clock
+from tests.support.lake.cleaning import create_late_clock
 
 SCHEMA = pa.schema(
     [

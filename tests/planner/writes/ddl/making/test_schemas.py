@@ -15,7 +15,7 @@ from memwal.errors import (
     PermissionDeniedError,
     PreconditionError,
 )
-from tests.support.principals import ALL, Principal
+from tests.support.judging.principals import ALL, Principal
 
 Sql = Any
 

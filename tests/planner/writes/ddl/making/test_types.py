@@ -8,7 +8,7 @@ import pytest
 
 from planner.writes.ddl.statement import Reader
 from planner.writes.ddl.types import read_type
-from tests.support.merging import merge_flushed
+from tests.support.lake.merging import merge_flushed
 
 Sql = Any
 

@@ -10,7 +10,7 @@ import lance
 import pytest
 
 from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError
-from tests.support.merging import merge_flushed
+from tests.support.lake.merging import merge_flushed
 
 Sql = Any
 

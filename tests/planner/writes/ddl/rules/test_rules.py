@@ -12,8 +12,8 @@ from memwal.creating import NOT_NULL
 from memwal.errors import InvalidInputError, PermissionDeniedError
 from memwal.rules import DEFAULT, MAX_LENGTH
 from planner.access.rights import TableAccess
-from tests.support.merging import merge_flushed
-from tests.support.principals import create_principal
+from tests.support.judging.principals import create_principal
+from tests.support.lake.merging import merge_flushed
 
 Sql = Any
 Open = Callable[..., Sql]

@@ -11,7 +11,7 @@ import pytest
 
 from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError, UnsupportedError
 from planner.engine import QueryEngine
-from tests.support.merging import merge_flushed
+from tests.support.lake.merging import merge_flushed
 
 Sql = Any
 REGION = str(uuid.uuid4())

@@ -14,7 +14,7 @@ from planner.access.rights import TableAccess
 from protos import flight_sql_pb2
 from tests.gateway import rpc
 from tests.gateway.conftest import serving
-from tests.support.principals import ALL, Principal
+from tests.support.judging.principals import ALL, Principal
 
 Sql = Any
 LISTED = (

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from memwal.errors import AlreadyExistsError, InvalidInputError, NotFoundError
-from tests.support import manifests
-from tests.support.merging import merge_generations
+from tests.support.lake import manifests
+from tests.support.lake.merging import merge_generations
 
 Sql = Any
 ROWS = 600

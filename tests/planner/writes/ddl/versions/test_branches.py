@@ -17,8 +17,8 @@ from pipeline.cleaning import clean
 from pipeline.jobs.lake import LakeTable
 from planner.access.rights import TableAccess
 from tests.planner.writes.ddl.versions.test_restore import merge_all
-from tests.support.cleaning import NEWEST_ONLY, create_late_clock
-from tests.support.principals import create_principal
+from tests.support.judging.principals import create_principal
+from tests.support.lake.cleaning import NEWEST_ONLY, create_late_clock
 
 Sql = Any
 

@@ -8,7 +8,7 @@ import pytest
 from memwal.errors import AlreadyExistsError, InvalidInputError, NotFoundError, UnsupportedError
 from planner.access.rights import TableAccess
 from tests.planner.writes.ddl.versions.test_restore import merge_all
-from tests.support.principals import ALL, Principal
+from tests.support.judging.principals import ALL, Principal
 
 Sql = Any
 

@@ -24,7 +24,7 @@ from memwal.writing.region.claim import Claim
 from pipeline.jobs.lake import LakeTable
 from pipeline.merging import merge
 from planner.access.rights import TableAccess
-from tests.support.principals import create_principal
+from tests.support.judging.principals import create_principal
 
 Sql = Any
 READ = "SELECT id, s FROM t ORDER BY id"

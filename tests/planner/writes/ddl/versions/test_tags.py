@@ -17,7 +17,7 @@ from memwal.errors import (
     PreconditionError,
 )
 from planner.access.rights import TableAccess
-from tests.support.principals import create_principal
+from tests.support.judging.principals import create_principal
 
 Sql = Any
 

@@ -11,10 +11,10 @@ import pyarrow as pa
 from pipeline.cleaning import CleanPolicy, CleanReport, Garbage, Kind, clean
 from pipeline.jobs.lake import LakeTable
 from planner.engine import QueryEngine, SessionSettings
-from tests.support import manifests
-from tests.support.merging import merge_generations
-from tests.support.tables import LsmTable, key_field, unpartitioned
-from tests.support.writer_process import WriterProcess
+from tests.support.lake import manifests
+from tests.support.lake.merging import merge_generations
+from tests.support.lake.tables import LsmTable, key_field, unpartitioned
+from tests.support.processes.writer_process import WriterProcess
 
 Open = Callable[[Path], QueryEngine]
 SCHEMA = pa.schema([key_field("id", pa.int64()), pa.field("v", pa.string())])

@@ -7,8 +7,8 @@ import lance
 import pyarrow as pa
 from lance.mem_wal import CompactedSsTable
 
-from tests.support import manifests
-from tests.support.tables import primary_key
+from tests.support.lake import manifests
+from tests.support.lake.tables import primary_key
 
 
 def merge_generations(table: Path, region: str, up_to: int) -> None:

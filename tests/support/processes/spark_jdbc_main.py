@@ -1,6 +1,6 @@
 """Reads tables over Spark's JDBC source; a program of its own, since the JVM needs options of its own.
 
-    python -m tests.support.spark_jdbc_main JAR URL
+    python -m tests.support.processes.spark_jdbc_main JAR URL
 
 Prints one line of JSON.
 """

@@ -5,8 +5,8 @@ from pathlib import Path
 import lance
 import pyarrow as pa
 
-from tests.support.gateways import Gateway
-from tests.support.tables import key_field
+from tests.support.lake.tables import key_field
+from tests.support.processes.gateways import Gateway
 
 NOTES = pa.schema(
     [key_field("id", pa.int64()), pa.field("text", pa.string()), pa.field("score", pa.float64())]

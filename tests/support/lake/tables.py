@@ -11,8 +11,8 @@ import lance
 import pyarrow as pa
 
 from benchmarks.tables.wholesale import key_field as key_field  # noqa: PLC0414 - tests know it from here
-from tests.support import manifests
-from tests.support.writer_process import Acknowledgement, RegionWriter, WriterProcess
+from tests.support.lake import manifests
+from tests.support.processes.writer_process import Acknowledgement, RegionWriter, WriterProcess
 
 Row = dict[str, Any]
 

@@ -13,8 +13,8 @@ from urllib.error import HTTPError, URLError
 
 import pyarrow.fs
 
-from tests.support.ports import find_free_port
-from tests.support.programs import find_or_build
+from tests.support.processes.ports import find_free_port
+from tests.support.processes.programs import find_or_build
 
 _USER, _PASSWORD = "testing", "testing-password"
 _VERSITYGW = "github.com/versity/versitygw/cmd/versitygw@v1.8.0"

@@ -10,9 +10,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tests.support.ports import find_free_port
+from tests.support.processes.ports import find_free_port
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[3] / "docs"
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _PATIENCE_SECONDS = 120
 # One interpreter runs all Python blocks of a page. After each it prints one of these lines.

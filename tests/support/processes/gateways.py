@@ -17,7 +17,7 @@ from planner.scans.settings import parse_shortcuts
 from planner.tables.sources.snapshot import Consistency
 from planner.tables.state.catalog import Catalog
 from planner.writes.transactions.transaction import Transaction
-from tests.support.servers import GatewayProcess, open_connection
+from tests.support.processes.servers import GatewayProcess, open_connection
 
 EAGER = WriteOptions(hold_ms=0)
 """Claims what it needs at once, so that tests need not wait for a former owner's time to pass."""

@@ -11,8 +11,8 @@ import pytest
 
 from pipeline.jobs.lake import LakeTable, TableState
 from pipeline.merging import committing
-from tests.support.tables import Layout, LsmTable, Row
-from tests.support.writer_process import WriterProcess
+from tests.support.lake.tables import Layout, LsmTable, Row
+from tests.support.processes.writer_process import WriterProcess
 
 
 @dataclass

@@ -13,7 +13,7 @@ import pyarrow as pa
 from planner.engine import QueryEngine
 from planner.plans.leaves.resident_tables import RESIDENT_ROWS
 from planner.tables.state.catalog import Catalog
-from tests.support.results import rows_of
+from tests.support.judging.results import rows_of
 
 
 @dataclass(frozen=True)

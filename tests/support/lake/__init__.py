@@ -1,0 +1,1 @@
+"""Tables that tests make, and what becomes of them."""

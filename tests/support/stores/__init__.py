@@ -1,0 +1,1 @@
+"""Object stores, and what fails in them."""
