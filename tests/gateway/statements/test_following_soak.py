@@ -139,11 +139,18 @@ class EveryChange:
 
 
 class SlowCopy(Copy):
-    """A copy whose client takes its time after each step."""
+    """A copy whose client takes its time after each step, until it is told to catch up.
+
+    What it was sent and has not read by then waits in the buffers of the connection, which hold many steps.
+    """
+
+    def __init__(self, since: str) -> None:
+        super().__init__(since)
+        self.catches_up = threading.Event()
 
     def _apply(self) -> None:
         super()._apply()
-        threading.Event().wait(0.5)
+        self.catches_up.wait(0.5)
 
 
 @contextmanager
@@ -181,7 +188,8 @@ def follow_beside_writers(root: Path, is_over: Callable[[int], bool]) -> list[in
     """
     ledgers = [Ledger() for _ in range(WRITERS)]
     everything = {"same gateway": EveryChange(), "other gateway": EveryChange()}
-    copies = [Copy("1"), SlowCopy("1")]
+    slow = SlowCopy("1")
+    copies = [Copy("1"), slow]
     resident: list[int] = []
     with GatewayProcess(root, *OPTIONS) as gateway, GatewayProcess(root, *OPTIONS) as other:
         with open_connection(gateway.uri) as connection:
@@ -198,6 +206,7 @@ def follow_beside_writers(root: Path, is_over: Callable[[int], bool]) -> list[in
             while not all(one.done() for one in writing):
                 resident.append(read_own_bytes(gateway))
                 threading.Event().wait(1)
+            slow.catches_up.set()
             with open_connection(gateway.uri) as connection:
                 fetch(connection, f"INSERT INTO t VALUES ({DONE}, 0, 'done')")
                 shown = {
