@@ -280,6 +280,7 @@ class QueryLog(QueryObserver):
         if not logger.isEnabledFor(level):
             return
         statement = shorten_statement(query.sql)
+        memory = query.control.memory.measure()
         logger.log(
             level,
             "%s%s after %.3f s, %d rows, %d bytes: %s",
@@ -296,6 +297,8 @@ class QueryLog(QueryObserver):
                 "queue_seconds": round(query.queue_seconds, 6),
                 "rows": query.rows,
                 "bytes": query.bytes,
+                "memory_bytes": memory and memory.held_bytes,
+                "spilled_bytes": memory and memory.spilled_bytes,
                 "error": query.error,
                 "slow": slow,
                 "statement": statement,

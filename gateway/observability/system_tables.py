@@ -53,6 +53,8 @@ class SystemQueries:
             ("rows", pa.int64()),
             ("bytes", pa.int64()),
             ("rows_affected", pa.int64()),
+            ("memory_bytes", pa.int64()),
+            ("spilled_bytes", pa.int64()),
             ("tables", pa.list_(pa.string())),
             ("regions_kept", pa.int64()),
             ("regions_pruned", pa.int64()),
@@ -167,6 +169,7 @@ class SystemSettings:
 
 def _build_row(query: Query, access: Access, conceal: Callable[[str], str]) -> dict[str, Any]:
     reads = query.reads or query.control.reads
+    memory = query.control.memory.measure()
     started, ended = query.started_at, query.finished_at or datetime.now(UTC)
     # Which regions a policy excludes is not for those whom it restricts.
     visible_reads = [read for read in reads if access.is_admin or not read.is_restricted]
@@ -187,6 +190,8 @@ def _build_row(query: Query, access: Access, conceal: Callable[[str], str]) -> d
         "rows": query.rows,
         "bytes": query.bytes,
         "rows_affected": query.affected,
+        "memory_bytes": memory and memory.held_bytes,
+        "spilled_bytes": memory and memory.spilled_bytes,
         "tables": list(dict.fromkeys(read.table for read in reads)),
         "regions_kept": regions_kept,
         "regions_pruned": sum(read.regions for read in visible_reads) - regions_kept,

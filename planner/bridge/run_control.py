@@ -20,6 +20,7 @@ from datafusion import DataFrame, RecordBatch
 
 from execnodes import ExecNode, MeasuredNode, MetricsSet
 from memwal.errors import InvalidInputError, LanceGatewayError, PanicError, is_panic
+from planner.bridge.memory_use import MemoryMeter
 from planner.sql.limits import find_makers
 
 Arguments = TypeVarTuple("Arguments")
@@ -144,6 +145,7 @@ class RunControl:
         they were told of it. None for none."""
         self.is_writing = False
         """Whether the execution has begun to write."""
+        self.memory = MemoryMeter()
         self._lock = threading.Lock()
         self._waiting: int | None = None
 
@@ -300,7 +302,18 @@ def stream_batches(frame: DataFrame, control: RunControl) -> Iterator[pa.RecordB
     stream = control.run_uninterrupted(frame.execute_stream)
     streams: list[Iterator[pa.RecordBatch]] = [map(RecordBatch.to_pyarrow, stream)]
     del stream  # only the list keeps it, which `wait_for_each` clears
-    return control.wait_for_each(streams)
+    return _measure(frame, control, streams)
+
+
+def _measure(
+    frame: DataFrame, control: RunControl, streams: list[Iterator[pa.RecordBatch]]
+) -> Iterator[pa.RecordBatch]:
+    number = control.memory.begin(frame)
+    del frame  # which the traceback of an error would keep
+    try:
+        yield from control.wait_for_each(streams)
+    finally:
+        control.memory.end(number)
 
 
 Runner = Callable[[Callable[..., Any], tuple[Any, ...], RunControl], Any]

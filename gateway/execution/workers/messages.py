@@ -1,8 +1,8 @@
 """What the front process and a worker say to each other.
 
 On the channel of a statement, the front process asks, and the worker answers with any number of `Started`,
-`StoredBatch`, `InlineBatch` and `Trimmed`, and then with one of `Answered`, `Failed` and `Unknown`. While it
-waits, the front process may say `Cancel`.
+`StoredBatch`, `InlineBatch`, `Trimmed` and `MemoryMeasured`, and then with one of `Answered`, `Failed` and
+`Unknown`. While it waits, the front process may say `Cancel` and `MeasureMemory`.
 
 The messages have no slots, with which pickling takes several times as long.
 
@@ -24,6 +24,7 @@ from memwal.storage.time_limits import StorageLimits
 from planner.access.rights import Access
 from planner.access.visible_catalog import FoundNames
 from planner.binding.substrait import Bound
+from planner.bridge.memory_use import MemoryUse
 from planner.bridge.run_control import TableRead
 from planner.plans.scan_parts import ScanPart
 from planner.scans.settings import SessionSettings
@@ -232,6 +233,18 @@ class Cancel:
 
 
 @dataclass(frozen=True)
+class MeasureMemory:
+    """Say what the request holds in memory."""
+
+
+@dataclass(frozen=True)
+class MemoryMeasured:
+    """What the request holds in memory, or has held at most."""
+
+    use: MemoryUse
+
+
+@dataclass(frozen=True)
 class Started:
     """The tables that a run reads, before its first batch if that is large."""
 
@@ -280,7 +293,9 @@ class Unknown:
     """The end of a request about a statement that the worker does not know: it must be defined."""
 
 
-Answer: TypeAlias = Started | StoredBatch | InlineBatch | Trimmed | Answered | Failed | Unknown
+Answer: TypeAlias = (
+    Started | StoredBatch | InlineBatch | Trimmed | MemoryMeasured | Answered | Failed | Unknown
+)
 FINAL = (Answered, Failed, Unknown)
 
 

@@ -21,6 +21,8 @@ from gateway.execution.workers.messages import (
     Answer,
     CallFunction,
     Cancel,
+    MeasureMemory,
+    MemoryMeasured,
     OpenChannel,
     Opened,
     ReadSystemTable,
@@ -44,6 +46,7 @@ _CONTEXT.set_forkserver_preload(["gateway.execution.workers.template", "gateway.
 _STARTING = threading.Lock()
 _MAX_IDLE_CHANNELS = 16
 _LOOK_SECONDS = 0.1
+_MEASURE_SECONDS = 0.5
 _GRACE_SECONDS = 1.0
 """How long a statement that was stopped may take to end, before its client is answered all the same."""
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -337,9 +340,13 @@ class Lease:
         # Neither looks whether it was stopped: there is nothing to wait for.
         self._grace = 0.0 if isinstance(request, CallFunction | ReadWrite) else _GRACE_SECONDS
         cancelled_at: float | None = None
+        measure_at = time.monotonic() + _MEASURE_SECONDS
         try:
             self.channel.send(request)
             while not self._is_over:
+                if (now := time.monotonic()) > measure_at:
+                    self.channel.send(MeasureMemory())
+                    measure_at = now + _MEASURE_SECONDS
                 if not self.channel.is_ready(_LOOK_SECONDS):
                     self.segments.ask_for_more()
                     cancelled_at = self._follow(control, cancelled_at)
@@ -348,6 +355,9 @@ class Lease:
                     cancelled_at = self._follow(control, None)
                 answer = self.channel.receive()
                 self._is_over = isinstance(answer, FINAL)
+                if isinstance(answer, MemoryMeasured):
+                    control.memory.note(answer.use)
+                    continue
                 if control.error is None and not isinstance(answer, Trimmed):
                     yield answer
                 else:

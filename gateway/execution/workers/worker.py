@@ -34,6 +34,8 @@ from gateway.execution.workers.messages import (
     Failed,
     FindRegions,
     InlineBatch,
+    MeasureMemory,
+    MemoryMeasured,
     OpenChannel,
     Opened,
     ReadSystemTable,
@@ -298,6 +300,9 @@ class _Conversation:
         self._segments = SegmentWriter(worker.kept_segments)
         self._requests: queue.SimpleQueue[tuple[Request, RunControl] | None] = queue.SimpleQueue()
         self._control = RunControl()
+        self._lock = threading.Lock()
+        self._is_answering = False
+        """Whether answers of the request that was received last may be sent: its final one was not."""
 
     def start(self) -> None:
         """Serve the channel in threads of its own."""
@@ -310,8 +315,11 @@ class _Conversation:
                 match self._channel.receive():
                     case Cancel(error):
                         self._control.cancel(error)
+                    case MeasureMemory():
+                        self._tell_memory()
                     case request:
                         self._control = RunControl()
+                        self._is_answering = True
                         self._requests.put((request, self._control))
         self._control.cancel(UnavailableError("the client has left"))
         self._requests.put(None)
@@ -321,6 +329,10 @@ class _Conversation:
             while (asked := self._requests.get()) is not None:
                 with self._worker.memory.work():
                     answer = self._answer(*asked)
+                with self._lock:
+                    self._is_answering = False
+                if (use := asked[1].memory.measure()) is not None:
+                    self._channel.send(MemoryMeasured(use))
                 del asked
                 trimmed = self._segments.trim()
                 if trimmed:
@@ -329,6 +341,12 @@ class _Conversation:
                 del answer
         self._segments.close()
         self._channel.close()
+
+    def _tell_memory(self) -> None:
+        use = self._control.memory.measure()
+        with self._lock:
+            if use is not None and self._is_answering:
+                self._channel.send(MemoryMeasured(use))
 
     def _answer(self, request: Request, control: RunControl) -> Answered | Failed | Unknown:
         try:
