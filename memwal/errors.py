@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import ClassVar, Final
+from typing import ClassVar, Final, TypeVar
 
 _CAUSES: Final = tuple(
     (re.compile(pattern), cause)
@@ -75,6 +75,24 @@ class LanceGatewayError(Exception):
     """
 
     status: ClassVar[str] = "INTERNAL"
+
+
+Failure = TypeVar("Failure", bound=LanceGatewayError)
+
+
+def copy_error(error: Failure, message: object = None) -> Failure:
+    """Return a copy of an error, without its traceback and its cause.
+
+    Args:
+        error: of any class; the copy keeps its attributes.
+        message: of the copy; None for that of the error.
+    """
+    kind = type(error)
+    # Not constructed by a call: some classes take more than a message.
+    copy = kind.__new__(kind)
+    copy.args = error.args if message is None else (message,)
+    copy.__dict__.update(error.__dict__)
+    return copy
 
 
 class InvalidInputError(LanceGatewayError):

@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Iterator
 from typing import Any, Final, Generic, TypeVar
 
 from gateway.execution.query import Query, run_here, serve_in_this_thread, stop_serving
-from memwal.errors import LanceGatewayError, UnavailableError
+from memwal.errors import LanceGatewayError, UnavailableError, copy_error
 
 T = TypeVar("T")
 # How often the thread of a call looks whether its statement was stopped.
@@ -240,7 +240,7 @@ def _describe_abandoned(query: Query, error: LanceGatewayError) -> LanceGatewayE
         )
     else:
         note = f"it was still waiting for storage or a plan in its phase {query.phase.value!r}"
-    return type(error)(f"{error}; {note}")
+    return copy_error(error, f"{error}; {note}")
 
 
 def _do_nothing() -> None:

@@ -19,7 +19,7 @@ from typing import Final
 import pyarrow as pa
 
 from memwal.base.index_details import RegionField, RegionSpec
-from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, UnsupportedError
+from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, UnsupportedError, copy_error
 from memwal.transforms.expressions import evaluate_expression
 from memwal.transforms.raw_values import parse_result_type
 from memwal.transforms.transforms import build_transform
@@ -222,7 +222,7 @@ def _infer_result_type(field: RegionField, text: str, types: Sequence[pa.DataTyp
         parse_result_type(result)
     except LanceGatewayError as error:
         msg = f"region_by {text!r}: {error}"
-        raise type(error)(msg) from error
+        raise copy_error(error, msg) from error
     except (pa.ArrowException, TypeError, ValueError) as error:
         described = ", ".join(map(str, types))
         msg = f"region_by {text!r}: {field.field_id} does not take {described}: {error}"

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from memwal.errors import InvalidInputError, LanceGatewayError
+from memwal.errors import InvalidInputError, LanceGatewayError, copy_error
 from memwal.storage.table_names import CATALOG, MAIN_SCHEMA, TableName, split_name
 from planner.access.visible_catalog import SYSTEM_SCHEMA
 from planner.binding.bound_statement import (
@@ -63,9 +63,9 @@ from planner.sql.tokens import (
     VECTOR,
     Edit,
     Piece,
+    PlacedMessage,
     Slot,
     SqlText,
-    at_position,
     number_parameters,
     quote,
     splice,
@@ -108,7 +108,7 @@ def bind(
     nul = sql.find("\0")
     if nul >= 0:
         # DataFusion panics on NUL characters in the names of columns.
-        raise InvalidInputError(at_position(sql.replace("\0", "\ufffd"), nul, "A NUL character"))
+        raise InvalidInputError(PlacedMessage(sql.replace("\0", "\ufffd"), nul, "A NUL character"))
     names = binder.names
     sizes = find_sizes(text, binder.slots) if grows else {}
     key_query = None
@@ -375,7 +375,7 @@ class _Binder:
                 bound = bind(sql, resolver, schema=asker.schema, user=asker.user)
             except LanceGatewayError as error:
                 msg = f"{function.value}: in its subquery, which is a statement of its own: {error}"
-                raise type(error)(msg) from error
+                raise copy_error(error, msg) from error
             vectors = VectorsStatement(bound, ordinals)
         reason = f"{function.value} searches tables, and {call.table!r} is none (views have no indexes); it"
         table = self._resolve_named(call.table, site, text, trail, reason)

@@ -21,7 +21,7 @@ from planner.scans.changes.key_parts import KeyPart
 from planner.sql.as_of import AsOf
 from planner.sql.limits import check_bound_size
 from planner.sql.search_call import QueryVectors, SearchCall
-from planner.sql.tokens import VECTOR, Piece, Slot, at_position
+from planner.sql.tokens import VECTOR, Piece, PlacedMessage, Slot
 
 MAX_QUERIES = 10_000
 """The number of vectors that one subquery may give."""
@@ -329,7 +329,7 @@ class BoundStatement:
         summary = re.sub(r" at Line: \d+, Column: \d+", "", summary).replace('\\"', '"')
         if position is None and summary.endswith("EOF"):
             return InvalidInputError(
-                at_position(self.spelled, len(self.spelled.rstrip()), f"Syntax error: {summary},")
+                PlacedMessage(self.spelled, len(self.spelled.rstrip()), f"Syntax error: {summary},")
             )
         if position is None:
             return InvalidInputError(f"Syntax error: {summary}")
@@ -347,7 +347,7 @@ class BoundStatement:
             reached += len(text)
         else:
             origin = len(self.spelled)
-        return InvalidInputError(at_position(self.spelled, origin, f"Syntax error: {summary},"))
+        return InvalidInputError(PlacedMessage(self.spelled, origin, f"Syntax error: {summary},"))
 
     def _render(
         self, parameters: Sequence[pa.Scalar] | None, kept: frozenset[int] = frozenset()

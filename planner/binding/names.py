@@ -10,7 +10,7 @@ from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
-from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, UnsupportedError
+from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, UnsupportedError, copy_error
 from memwal.storage.table_names import CATALOG, TableName
 from planner.access.unknown_names import unknown_name_error
 from planner.access.visible_catalog import SYSTEM_SCHEMA
@@ -165,7 +165,7 @@ class StatementNames:
             return self._resolve(site, text, trail.schema or self.schema)
         except LanceGatewayError as error:
             if trail.names:
-                raise type(error)(f"View {trail.names[-1]!r}: {error}") from error
+                raise copy_error(error, f"View {trail.names[-1]!r}: {error}") from error
             raise
 
     def _resolve(self, site: TableSite, text: SqlText, schema: str) -> Meaning | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from memwal.errors import InvalidInputError, UnsupportedError
 from planner.sql.as_of import AS_OF_STARTS, AsOf, read_as_of
-from planner.sql.tokens import STRING, SqlText, at_position
+from planner.sql.tokens import STRING, PlacedMessage, SqlText
 
 QUERY_STARTS = frozenset({"SELECT", "WITH", "VALUES", "FROM"})
 _WRITES = frozenset({"INSERT", "UPDATE", "DELETE", "MERGE"})
@@ -173,7 +173,7 @@ class _Walk:
             i, scope = self._read_common_tables(i, scope)
             if words[i] in _WRITES:
                 message = f"{words[i]} is no query, and a query is expected here; it stands"
-                raise UnsupportedError(at_position(self.text.sql, self.text.start(i), message))
+                raise UnsupportedError(PlacedMessage(self.text.sql, self.text.start(i), message))
         state = _Level(i, in_query=factor, in_from=factor, expects_table=factor)
         while True:
             if later is not None and i >= later[0]:
@@ -210,7 +210,7 @@ class _Walk:
             state.in_from = False
         elif word == "INTO" and state.in_query and not state.in_from:
             message = "SELECT ... INTO is not offered: use CREATE TABLE ... AS SELECT; INTO stands"
-            raise UnsupportedError(at_position(self.text.sql, self.text.start(i), message))
+            raise UnsupportedError(PlacedMessage(self.text.sql, self.text.start(i), message))
         elif self.words[i + 1] == ".":
             self._record_chain(i)
 

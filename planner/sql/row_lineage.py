@@ -15,7 +15,7 @@ from typing import Final
 from memwal.errors import UnsupportedError
 from planner.sql.references import References, TableSite
 from planner.sql.standard.query_bodies import find_bodies, find_outputs, outside
-from planner.sql.tokens import Edit, SqlText, at_position, quote
+from planner.sql.tokens import Edit, PlacedMessage, SqlText, quote
 
 LINEAGE_WORDS: Final = frozenset({"_ROWID", "_ROW_CREATED_AT_VERSION", "_ROW_LAST_UPDATED_AT_VERSION"})
 _LISTS: Final = frozenset({"EXCLUDE", "EXCEPT"})
@@ -85,7 +85,7 @@ class LineageScopes:
             if at:
                 what = f"{text.words[at[0]]} beside columns of row lineage of several tables"
                 message = f"{what} is ambiguous ({instead}); it stands"
-                raise UnsupportedError(at_position(text.sql, text.start(at[0]), message))
+                raise UnsupportedError(PlacedMessage(text.sql, text.start(at[0]), message))
 
     def _find_star(self, output: range) -> int | None:
         """Return the token of an output that is * or a.*; None if it is something else."""

@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 from memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
 from planner.sql.as_of import AS_OF_STARTS, read_as_of
-from planner.sql.tokens import SqlText, at_position
+from planner.sql.tokens import PlacedMessage, SqlText
 
 Part: TypeAlias = range
 """The tokens of a part of a statement; false if there are none."""
@@ -224,4 +224,4 @@ class StatementReader:
 
     def unsupported_error(self, what: str) -> LanceGatewayError:
         """Return the error for a construct at the next token that is not supported."""
-        return UnsupportedError(at_position(self.text.sql, self.text.start(self.at), what))
+        return UnsupportedError(PlacedMessage(self.text.sql, self.text.start(self.at), what))

@@ -22,7 +22,7 @@ from sqlglot.dialects.postgres import Postgres
 from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
-from memwal.errors import InvalidInputError, UnsupportedError
+from memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
 from memwal.transforms.determinism import list_functions
 
 QUOTED = '"'
@@ -143,7 +143,7 @@ class SqlText:
 
     def error(self, index: int, message: str) -> InvalidInputError:
         """Return a syntax error at a token, with an excerpt."""
-        return InvalidInputError(at_position(self.sql, self.start(index), message))
+        return InvalidInputError(PlacedMessage(self.sql, self.start(index), message))
 
 
 def fold(name: str) -> str:
@@ -156,19 +156,45 @@ def quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def at_position(sql: str, position: int, message: str) -> str:
-    """Return a message with line, column and an excerpt of `sql` whose caret marks the position."""
-    position = min(position, len(sql))
-    line_start = sql.rfind("\n", 0, position) + 1
-    line_end = sql.find("\n", position)
-    line = sql[line_start : len(sql) if line_end < 0 else line_end].replace("\t", " ").rstrip("\r")
-    column = position - line_start
-    cut = max(0, column - _EXCERPT)
-    excerpt = ("..." if cut else "") + line[cut : column + _EXCERPT]
-    excerpt += "..." if len(line) > column + _EXCERPT else ""
-    caret = " " * (column - cut + (3 if cut else 0)) + "^"
-    line_number = sql.count("\n", 0, position) + 1
-    return f"{message} at line {line_number}, column {column + 1}:\n  {excerpt}\n  {caret}"
+@dataclass(frozen=True, slots=True)
+class PlacedMessage:
+    """The message of an error about a place in a statement.
+
+    As text, it has line, column and an excerpt of the statement whose caret marks the place.
+
+    Attributes:
+        sql: the statement.
+        position: of the character, from 0; behind the last one for the end.
+        what: stands there.
+        note: behind the excerpt.
+    """
+
+    sql: str
+    position: int
+    what: str
+    note: str = ""
+
+    def __str__(self) -> str:
+        sql, position = self.sql, min(self.position, len(self.sql))
+        line_start = sql.rfind("\n", 0, position) + 1
+        line_end = sql.find("\n", position)
+        line = sql[line_start : len(sql) if line_end < 0 else line_end].replace("\t", " ").rstrip("\r")
+        column = position - line_start
+        cut = max(0, column - _EXCERPT)
+        excerpt = ("..." if cut else "") + line[cut : column + _EXCERPT]
+        excerpt += "..." if len(line) > column + _EXCERPT else ""
+        caret = " " * (column - cut + (3 if cut else 0)) + "^"
+        line_number = sql.count("\n", 0, position) + 1
+        return f"{self.what} at line {line_number}, column {column + 1}:\n  {excerpt}\n  {caret}{self.note}"
+
+
+def find_place(error: LanceGatewayError) -> PlacedMessage | None:
+    """Return the message of an error about a place in its statement; None if it names no place there.
+
+    What is told of another text, as of that of a view, is a message without a place.
+    """
+    message = error.args[0] if error.args else None
+    return message if isinstance(message, PlacedMessage) else None
 
 
 _QUOTED_CALL = re.compile(r'"[a-z][a-z0-9_]*"(?=\s*\()')
@@ -221,7 +247,7 @@ def _tokenize(sql: str) -> SqlText:
             rest = [later for later in tokens[index:] if later.token_type is not TokenType.SEMICOLON]
             if rest:
                 message = "One statement at a time, please: a second one begins"
-                raise InvalidInputError(at_position(sql, rest[0].start, message))
+                raise InvalidInputError(PlacedMessage(sql, rest[0].start, message))
             sql = sql[: token.start]
             tokens = tokens[:index]
             break
@@ -242,21 +268,21 @@ def _refuse_underscore(sql: str, number: Token, rest: Token) -> None:
     """Refuse 1_000, which DataFusion takes for 1 AS _000."""
     if number.end + 1 == rest.start:
         message = "Digits of numbers are written without _ between them; it stands"
-        raise InvalidInputError(at_position(sql, rest.start, message))
+        raise InvalidInputError(PlacedMessage(sql, rest.start, message))
 
 
 def _refuse_prefix(sql: str, prefix: Token, token: Token) -> None:
     if prefix.token_type is TokenType.VAR and prefix.end + 1 == token.start:
         message = f"String literals with the prefix {prefix.text} are not offered; write '...' or E'...'"
-        raise UnsupportedError(at_position(sql, prefix.start, message))
+        raise UnsupportedError(PlacedMessage(sql, prefix.start, message))
 
 
-def _describe_unterminated(sql: str, error: TokenError) -> str:
+def _describe_unterminated(sql: str, error: TokenError) -> PlacedMessage:
     """Return a message with the beginning of the unterminated quote or comment."""
     match = _TOKEN_ERROR.match(str(error.__context__))
     if match is None:
-        return at_position(sql, max(sql.rfind("/*"), 0), "A comment does not end; the last one begins")
-    return at_position(sql, int(match[2]), f"Missing {match[1]}: quoted text does not end; it begins")
+        return PlacedMessage(sql, max(sql.rfind("/*"), 0), "A comment does not end; the last one begins")
+    return PlacedMessage(sql, int(match[2]), f"Missing {match[1]}: quoted text does not end; it begins")
 
 
 def number_parameters(text: SqlText) -> tuple[dict[int, int], int]:

@@ -22,7 +22,7 @@ from gateway.execution.workers.process import (
     WorkerLostError,
     WorkerProcess,
 )
-from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, UnavailableError
+from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, UnavailableError, copy_error
 from planner.bridge.run_control import RunControl
 from planner.plans.prepared_query import PreparedQuery
 
@@ -227,7 +227,7 @@ class WorkerPool:
         try:
             return query.catalog.system_table(table).read(query.access)
         except LanceGatewayError as error:
-            return type(error)(str(error))
+            return copy_error(error)
         except Exception as error:  # whatever it is, the worker waits for an answer
             logger.exception("system table %s can't be read", table)
             return UnavailableError(f"system table {table!r} can't be read: {type(error).__name__}")

@@ -52,7 +52,7 @@ from gateway.execution.workers.messages import (
 )
 from gateway.execution.workers.segments import INLINE_BYTES, KeptBytes, SegmentWriter, Trimmed
 from gateway.execution.workers.tables_ahead import TablesAhead
-from memwal.errors import LanceGatewayError, UnavailableError, is_panic
+from memwal.errors import LanceGatewayError, UnavailableError, copy_error, is_panic
 from memwal.writing import WriteOptions
 from planner.access.rights import Access, SessionAccess
 from planner.access.visible_catalog import SystemTable, VisibleCatalog
@@ -354,7 +354,7 @@ class _Conversation:
         except _NotDefinedError:
             return Unknown()
         except LanceGatewayError as error:
-            return Failed(type(error)(str(error)))
+            return Failed(copy_error(error))
         except ChannelClosedError:
             raise
         except BaseException as error:  # noqa: BLE001 - DataFusion's panics are no Exceptions

@@ -13,7 +13,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from memwal.errors import InvalidInputError, UnsupportedError
 from planner.sql.references import QUERY_STARTS
-from planner.sql.tokens import at_position
+from planner.sql.tokens import PlacedMessage
 
 _MARK = "gateway_parameter_"
 _MARKED = re.compile(rf"{_MARK}(\d+)_")
@@ -113,7 +113,7 @@ class DialectSource:
         if not starts:
             text = node.sql(dialect=self.dialect, comments=False, unsupported_level=ErrorLevel.IGNORE)
             raise UnsupportedError(f"{what}: {strip_marks(text)[:80]}")
-        raise UnsupportedError(at_position(self.sql, self.position(self.query + min(starts)), what))
+        raise UnsupportedError(PlacedMessage(self.sql, self.position(self.query + min(starts)), what))
 
 
 def _tokenize(sql: str, dialect: str) -> list[Token]:
@@ -189,7 +189,9 @@ def _mark_parameters(
     kinds = {"?" if not name else "number" if name.isdigit() else "name" for _, _, name in found}
     if len(kinds) > 1:
         raise InvalidInputError(
-            at_position(sql, found[0][0], f"{dialect} SQL: parameters are of several kinds; use one, as here")
+            PlacedMessage(
+                sql, found[0][0], f"{dialect} SQL: parameters are of several kinds; use one, as here"
+            )
         )
     names: dict[str, int] = {}
     text, last, shifts = "", 0, []

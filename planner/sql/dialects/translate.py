@@ -22,7 +22,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import sqlglot
@@ -31,7 +31,7 @@ from sqlglot import exp
 from sqlglot.errors import ParseError
 from sqlglot.errors import UnsupportedError as Untranslatable
 
-from memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
+from memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError, copy_error
 from memwal.storage.table_names import MAIN_SCHEMA, TableName
 from planner.sql.dialects import (
     aggregates,
@@ -55,7 +55,7 @@ from planner.sql.dialects.source import (
     refuse_misplaced_parameters,
     strip_marks,
 )
-from planner.sql.tokens import at_position
+from planner.sql.tokens import PlacedMessage, find_place
 
 NATIVE = "postgres"
 """The dialect that DataFusion parses itself."""
@@ -184,10 +184,11 @@ def note_translation(dialect: str) -> Iterator[None]:
     try:
         yield
     except LanceGatewayError as error:
-        if dialect == NATIVE or " at line " not in str(error):
+        place = find_place(error)
+        if dialect == NATIVE or place is None:
             raise
-        note = f"(in what the {dialect} statement was translated to)"
-        raise type(error)(f"{error}\n{note}") from error
+        note = f"\n(in what the {dialect} statement was translated to)"
+        raise copy_error(error, replace(place, note=note)) from error
 
 
 def _parse(sql: str, dialect: str) -> _Parsed:
@@ -310,4 +311,4 @@ def syntax_error(source: DialectSource, error: ParseError) -> InvalidInputError:
         return InvalidInputError(f"{message} in {source.sql[:200]}")
     lines = source.text[source.query :].split("\n")
     offset = source.query + sum(len(text) + 1 for text in lines[: line - 1]) + max(column - len(highlight), 0)
-    return InvalidInputError(at_position(source.sql, source.position(offset), message))
+    return InvalidInputError(PlacedMessage(source.sql, source.position(offset), message))

@@ -25,7 +25,7 @@ from collections.abc import Iterator
 from sqlglot.tokenizer_core import TokenType
 
 from memwal.errors import UnsupportedError
-from planner.sql.tokens import STRING, Edit, SqlText, at_position, quote
+from planner.sql.tokens import STRING, Edit, PlacedMessage, SqlText, quote
 
 _LIKES = frozenset({"LIKE", "ILIKE"})
 _WILDCARDS = frozenset("%_")
@@ -132,7 +132,7 @@ def _make_calls(mark: str) -> tuple[str, str]:
 
 
 def _refusal(text: SqlText, index: int, message: str) -> UnsupportedError:
-    return UnsupportedError(at_position(text.sql, text.start(index), message))
+    return UnsupportedError(PlacedMessage(text.sql, text.start(index), message))
 
 
 def rewrite_recursive_columns(text: SqlText) -> Iterator[Edit]:
@@ -192,7 +192,7 @@ def rewrite_fetch(text: SqlText) -> Iterator[Edit]:
         last = _skip_count(text, i + 2)
         if text.words[last] == "PERCENT":
             message = "FETCH with PERCENT is not offered; it stands"
-            raise UnsupportedError(at_position(text.sql, text.start(i), message))
+            raise UnsupportedError(PlacedMessage(text.sql, text.start(i), message))
         if text.words[last] not in _ROWS or text.words[last + 1] != "ONLY":
             continue
         limit = "LIMIT" if last > i + 2 else "LIMIT 1"

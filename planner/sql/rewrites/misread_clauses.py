@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from memwal.errors import UnsupportedError
-from planner.sql.tokens import STRING, SqlText, at_position
+from planner.sql.tokens import STRING, PlacedMessage, SqlText
 
 _Words = tuple[str, ...]
 _TOTALS = frozenset({"ROLLUP", "CUBE", "TOTALS"})
@@ -181,4 +181,4 @@ def refuse_misread(text: SqlText) -> None:
             continue
         is_misread, message = MISREAD[word]
         if is_misread(words, i):
-            raise UnsupportedError(at_position(text.sql, text.start(i), f"{message}; it stands"))
+            raise UnsupportedError(PlacedMessage(text.sql, text.start(i), f"{message}; it stands"))

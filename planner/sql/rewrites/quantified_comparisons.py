@@ -44,7 +44,7 @@ from planner.sql.rewrites.scalar_subqueries import (
     is_quantified,
 )
 from planner.sql.rewrites.truth_position import TruthPosition, find_subject_start, find_truth_position
-from planner.sql.tokens import QUOTED, STRING, Copy, Edit, Piece, SqlText, at_position
+from planner.sql.tokens import QUOTED, STRING, Copy, Edit, Piece, PlacedMessage, SqlText
 
 _SUBQUERIES = frozenset({"SELECT", "WITH"})
 _ANY = frozenset({"ANY", "SOME"})
@@ -139,7 +139,7 @@ def rewrite_quantified_comparisons(
         condition = find_condition_of_one_row(text, i + 1) if is_quantified(words, i + 1) else None
         if condition:
             msg = "HAVING without GROUP BY below IN, ANY and ALL is not offered: write x = (SELECT ..)"
-            raise UnsupportedError(at_position(text.sql, text.start(i), msg))
+            raise UnsupportedError(PlacedMessage(text.sql, text.start(i), msg))
         if condition is not None:
             yield from _compare_with_value(text, membership, i)
             continue

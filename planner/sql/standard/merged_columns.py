@@ -24,7 +24,7 @@ from planner.sql.standard.query_bodies import (
     outside,
     split_alias,
 )
-from planner.sql.tokens import Edit, SqlText, at_position, quote
+from planner.sql.tokens import Edit, PlacedMessage, SqlText, quote
 
 _MERGING: Final = frozenset({"RIGHT", "FULL"})
 """Joins with rows that have no partner on the left."""
@@ -270,4 +270,4 @@ def _refusal(text: SqlText, at: int) -> UnsupportedError:
         "USING of a RIGHT or FULL JOIN beside other joins, or of relations in brackets or without a name, "
         "is not offered: write ON, and coalesce(a.k, b.k) for its column; it stands"
     )
-    return UnsupportedError(at_position(text.sql, text.start(at), message))
+    return UnsupportedError(PlacedMessage(text.sql, text.start(at), message))

@@ -21,7 +21,7 @@ from typing import Final, TypeAlias
 from memwal.errors import UnsupportedError
 from memwal.transforms.determinism import has_unstable_call
 from planner.sql.rewrites.truth_position import TruthPosition, find_truth_position
-from planner.sql.tokens import QUOTED, STRING, Copy, Edit, Piece, SqlText, at_position
+from planner.sql.tokens import QUOTED, STRING, Copy, Edit, Piece, PlacedMessage, SqlText
 
 _EQUAL: Final = frozenset({"="})
 _UNEQUAL: Final = frozenset({"<>", "!="})
@@ -229,7 +229,7 @@ class _Comparison:
             message = (
                 "(a, b) IN (SELECT ..) as a value is not offered: write EXISTS in a condition; it stands"
             )
-            raise UnsupportedError(at_position(text.sql, text.start(self.left.first), message))
+            raise UnsupportedError(PlacedMessage(text.sql, text.start(self.left.first), message))
         # What may be true counts where rows stay if no row of the subquery is equal.
         counts_unknown = is_denied == (position in _TRUE)
         end = " IS NOT FALSE)" if counts_unknown else ")"
@@ -275,7 +275,7 @@ class _Comparison:
         words = [text.words[i] for i in field]
         if has_unstable_call(words):
             message = "A row with a function whose values change can't be compared: compute it in a subquery"
-            raise UnsupportedError(at_position(text.sql, text.start(field.start), f"{message}; it stands"))
+            raise UnsupportedError(PlacedMessage(text.sql, text.start(field.start), f"{message}; it stands"))
         copy = Copy(text.start(field.start), text.end(field.stop - 1))
         if all(text.is_name(i) or text.words[i] in {".", "0", "$", STRING, QUOTED} for i in field):
             return [copy]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from memwal.errors import InvalidInputError, LanceGatewayError
+from memwal.errors import InvalidInputError, LanceGatewayError, copy_error
 from memwal.rules import DefaultValues
 from memwal.storage.table_names import TableName
 from memwal.writing import Changes, PartlyWrittenError, WriteReceipt
@@ -21,7 +21,7 @@ from planner.scans.settings import SessionSettings
 from planner.writes.base_writes import BaseWrite
 from planner.writes.dml.prepared_write import WriteResult, retry_if_fenced, write_rows
 from planner.writes.dml.statement.target import Target, find_target
-from planner.writes.dml.statement.text import ReadSession, replace_message
+from planner.writes.dml.statement.text import ReadSession
 from planner.writes.dml.values.assignment import check_assignable, check_required_columns, fill_batch
 
 PART_ROWS = 65_536
@@ -135,7 +135,7 @@ class _WrittenParts:
         if isinstance(error, PartlyWrittenError):
             self.add(error.receipt)
             return PartlyWrittenError(msg, self.receipt)
-        return replace_message(error, msg)
+        return copy_error(error, msg)
 
 
 @dataclass(frozen=True, eq=False)

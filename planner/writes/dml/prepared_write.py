@@ -18,7 +18,7 @@ from typing import ClassVar, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from memwal.errors import InvalidInputError, LanceGatewayError
+from memwal.errors import InvalidInputError, LanceGatewayError, copy_error
 from memwal.storage.table_names import TableName
 from memwal.writing import Changes, FencedError, TableWriter, WriteReceipt
 from planner.bridge.plain_types import plain_type
@@ -30,7 +30,7 @@ from planner.writes.dml.reading.key_rows import Rows
 from planner.writes.dml.reading.read_rows import PlannedRows, ReadStep, collect_rows, combine_batches
 from planner.writes.dml.reading.rows_query import NO_COLUMNS, Returning
 from planner.writes.dml.statement.target import Target
-from planner.writes.dml.statement.text import SourceQuery, replace_message
+from planner.writes.dml.statement.text import SourceQuery
 
 ATTEMPTS = 12
 """Attempts per statement. Each claims the regions again, so more of them would slow other writers."""
@@ -322,7 +322,7 @@ class PreparedRows(PreparedWrite):
                     raise
                 count = f"set {row + 1} of {parameters.num_rows} sets of parameters"
                 msg = f"{error}; this was {count}, and the {row} before it were done"
-                raise replace_message(error, msg) from error
+                raise copy_error(error, msg) from error
             affected += done.affected
             is_durable = is_durable and done.is_durable
             if done.rows is not None:

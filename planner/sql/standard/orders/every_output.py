@@ -11,7 +11,7 @@ from typing import Final
 
 from memwal.errors import UnsupportedError
 from planner.sql.standard.query_bodies import find_bodies, find_outputs, find_sort_keys
-from planner.sql.tokens import Edit, SqlText, at_position
+from planner.sql.tokens import Edit, PlacedMessage, SqlText
 
 _BEHIND: Final = frozenset({"ASC", "DESC", "NULLS"})
 
@@ -33,7 +33,7 @@ def sort_by_every_output(text: SqlText) -> Iterator[Edit]:
         outputs = find_outputs(text, body.operands[0])
         if not outputs or any("*" in _edges(text, output) for output in outputs):
             message = "ORDER BY ALL is offered behind a SELECT that names its columns: write them; it stands"
-            raise UnsupportedError(at_position(text.sql, text.start(key.start), message))
+            raise UnsupportedError(PlacedMessage(text.sql, text.start(key.start), message))
         direction = text.sql[text.end(key.start) : text.end(key.stop - 1)]
         listed = ", ".join(f"{number}{direction}" for number in range(1, len(outputs) + 1))
         yield Edit.replace(text.start(key.start), text.end(key.stop - 1), listed)

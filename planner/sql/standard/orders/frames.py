@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from memwal.errors import UnsupportedError
-from planner.sql.tokens import Edit, SqlText, at_position
+from planner.sql.tokens import Edit, PlacedMessage, SqlText
 
 _BOUND_ENDS: Final = frozenset({"PRECEDING", "FOLLOWING", "ROW"})
 _EXCLUDED: Final = frozenset({"CURRENT", "GROUP", "TIES"})
@@ -33,4 +33,4 @@ def leave_out_exclusions(text: SqlText) -> Iterator[Edit]:
                 "EXCLUDE in a window frame is not offered: subtract the row's own value, as in "
                 "sum(n) OVER (..) - n, or use two frames, before and behind the row; it stands"
             )
-            raise UnsupportedError(at_position(text.sql, text.start(i), message))
+            raise UnsupportedError(PlacedMessage(text.sql, text.start(i), message))

@@ -16,7 +16,7 @@ from planner.sql.standard.query_bodies import (
     find_sort_keys,
     split_alias,
 )
-from planner.sql.tokens import Copy, Edit, Piece, SqlText, at_position
+from planner.sql.tokens import Copy, Edit, Piece, PlacedMessage, SqlText
 
 _DIRECTIONS = frozenset({"ASC", "DESC", "NULLS"})
 _ROWS = frozenset({"ROW", "ROWS"})
@@ -111,4 +111,4 @@ def _refusal(text: SqlText, at: int, what: str) -> UnsupportedError:
     message = (
         f"{what} is not offered: rank the rows in a subquery, and keep those with rank() <= n; it stands"
     )
-    return UnsupportedError(at_position(text.sql, text.start(at), message))
+    return UnsupportedError(PlacedMessage(text.sql, text.start(at), message))

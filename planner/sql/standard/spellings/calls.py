@@ -9,7 +9,7 @@ from typing import Final
 from memwal.errors import InvalidInputError, UnsupportedError
 from planner.sql.standard.query_bodies import split
 from planner.sql.standard.spellings.results import is_result
-from planner.sql.tokens import Copy, Edit, Piece, SqlText, at_position, quote
+from planner.sql.tokens import Copy, Edit, Piece, PlacedMessage, SqlText, quote
 
 _NO_CALLS: Final = frozenset(
     {".", "WITH", "RECURSIVE", "AS", "INTO", "UPDATE", "TABLE", "VIEW", "INDEX", "FETCH", "NULLS"}
@@ -58,7 +58,9 @@ class Call:
 
     def refuse(self, message: str) -> UnsupportedError:
         """Return an error that tells what to write instead."""
-        return UnsupportedError(at_position(self.text.sql, self.text.start(self.at), f"{message}; it stands"))
+        return UnsupportedError(
+            PlacedMessage(self.text.sql, self.text.start(self.at), f"{message}; it stands")
+        )
 
     def refuse_count(self, offered: str) -> InvalidInputError:
         """Return an error about the number of arguments."""

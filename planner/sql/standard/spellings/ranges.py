@@ -12,7 +12,7 @@ from typing import Final
 from memwal.errors import UnsupportedError
 from memwal.transforms.determinism import has_unstable_call
 from planner.sql.rewrites.truth_position import find_subject_start
-from planner.sql.tokens import Copy, Edit, Piece, SqlText, at_position
+from planner.sql.tokens import Copy, Edit, Piece, PlacedMessage, SqlText
 
 _ENDS: Final = frozenset(
     {"", ")", "]", "}", ",", ";", "AND", "OR", "AS", "FROM", "WHERE", "GROUP", "HAVING", "WINDOW", "QUALIFY"}
@@ -70,7 +70,7 @@ def _write_out(text: SqlText, at: int) -> Iterator[Edit]:
         return
     if has_unstable_call(words[subject.start : high.stop]):
         message = "BETWEEN SYMMETRIC of values that change is not offered: compute them in a subquery"
-        raise UnsupportedError(at_position(text.sql, text.start(at), f"{message}; it stands"))
+        raise UnsupportedError(PlacedMessage(text.sql, text.start(at), f"{message}; it stands"))
     between, connective = (" NOT BETWEEN ", " AND ") if is_denied else (" BETWEEN ", " OR ")
     begin = text.start(subject.start)
     parts: list[str | range] = ["(", subject, between, low, " AND ", high, connective]

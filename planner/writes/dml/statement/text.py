@@ -6,7 +6,6 @@ works, and positions in errors can be mapped back to the client's text.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -14,7 +13,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from memwal.errors import InvalidInputError, LanceGatewayError
+from memwal.errors import InvalidInputError, LanceGatewayError, copy_error
 from planner.access.rights import Access
 from planner.bridge.plain_types import WrongParameterError
 from planner.bridge.run_control import RunControl
@@ -23,7 +22,15 @@ from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings
 from planner.sql.limits import SIZE_WORDS, check_literal_sizes
 from planner.sql.statement_reader import Part, StatementReader
-from planner.sql.tokens import STRING, SqlText, at_position, number_parameters, quote, tokenize
+from planner.sql.tokens import (
+    STRING,
+    PlacedMessage,
+    SqlText,
+    find_place,
+    number_parameters,
+    quote,
+    tokenize,
+)
 
 _AT_ONCE = 256
 """Expressions in one SELECT: DataFusion's planning grows faster than their number."""
@@ -76,21 +83,9 @@ def read_statement(sql: str) -> WriteText:
         check_literal_sizes(text)
     nul = sql.find("\0")
     if nul >= 0:
-        raise InvalidInputError(at_position(sql.replace("\0", "\ufffd"), nul, "A NUL character"))
+        raise InvalidInputError(PlacedMessage(sql.replace("\0", "\ufffd"), nul, "A NUL character"))
     slots, count = number_parameters(text)
     return WriteText(text, slots, count)
-
-
-def replace_message(error: LanceGatewayError, message: str) -> LanceGatewayError:
-    """Return a copy of an error with another message."""
-    kind = type(error)
-    # Not constructed by a call: some classes take more than a message.
-    copy = kind.__new__(kind, message)
-    copy.__dict__.update(error.__dict__)
-    return copy
-
-
-_PLACE = re.compile(r" at line (\d+), column (\d+):\n.*?\n *\^", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,21 +134,20 @@ class SplicedQuery:
         except WrongParameterError as error:
             raise error.renumber(self.ordinals[error.number - 1] + 1) from error
         except LanceGatewayError as error:
-            message = self._relocate_message(str(error))
-            if message == str(error):
+            message = self._relocate_message(error)
+            if message is None:
                 raise
-            raise replace_message(error, message) from error
+            raise copy_error(error, message) from error
 
-    def _relocate_message(self, message: str) -> str:
-        message = message.replace(self.sql, self.original)
-        match = _PLACE.search(message)
-        if match is None:
-            return message
-        lines = self.sql.split("\n")
-        line, column = int(match[1]), int(match[2])
-        place = sum(len(text) + 1 for text in lines[: line - 1]) + column - 1
-        origin = self._find_origin(place)
-        return at_position(self.original, origin, message[: match.start()]) + message[match.end() :]
+    def _relocate_message(self, error: LanceGatewayError) -> str | PlacedMessage | None:
+        """Return the message of an error about the statement; None if it is about that already."""
+        place = find_place(error)
+        if place is None:
+            text = str(error)
+            return text.replace(self.sql, self.original) if self.sql in text else None
+        if place.sql == self.original:
+            return None
+        return replace(place, sql=self.original, position=self._find_origin(place.position))
 
     def _find_origin(self, place: int) -> int:
         """Return the position in the statement of the nearest copied character at or before a position."""

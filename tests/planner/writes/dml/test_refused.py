@@ -52,6 +52,13 @@ def test_a_place_in_a_query_is_shown_in_the_statement(lake: Lake) -> None:
     assert "SELECT" not in str(refused.value)
 
 
+def test_a_place_in_a_view_stays_where_it_is(root: Path, lake: Lake) -> None:
+    (root / "asking.view.sql").write_text("SELECT id\nFROM people\nWHERE age > ?")
+    expected = r"View 'asking': .* stands at line 3, column 13:\n  WHERE age"
+    with pytest.raises(LanceGatewayError, match=expected):
+        lake.write("INSERT INTO people (id)\nSELECT id\nFROM asking\nWHERE id > 100")
+
+
 @pytest.mark.usefixtures("lake")
 def test_a_gateway_that_only_reads_says_so(root: Path) -> None:
     engine = QueryEngine(Catalog.open(str(root), writing=None))

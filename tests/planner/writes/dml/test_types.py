@@ -9,11 +9,10 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.errors import InvalidInputError, UnsupportedError
+from memwal.errors import InvalidInputError, UnsupportedError, copy_error
 from memwal.writing import PartlyWrittenError, WriteReceipt
 from planner.engine import QueryEngine
 from planner.tables.state.catalog import Catalog
-from planner.writes.dml.statement.text import replace_message
 from tests.planner.writes.dml.lake import Lake
 from tests.support.lake.tables import key_field
 
@@ -149,7 +148,7 @@ def test_a_column_that_decides_about_the_region_can_not_be_set(lake: Lake) -> No
 
 def test_an_error_that_is_told_anew_keeps_what_it_carries() -> None:
     error = PartlyWrittenError("some", WriteReceipt({"r": 3}))
-    again = replace_message(error, "some more")
+    again = copy_error(error, "some more")
     assert isinstance(again, PartlyWrittenError)
     assert (str(again), again.receipt.num_rows, again.status) == ("some more", 3, "UNAVAILABLE")
 
