@@ -22,6 +22,7 @@ _CAUSES: Final = tuple(
 )
 """What the operating system and object stores say, and what that means. Errors of Lance and obstore have no
 number or kind: their texts are all that tells."""
+_STORE_ERROR: Final = re.compile(r"\bGeneric (?:S3|GCS|MicrosoftAzure) error\b")
 
 
 def find_storage_cause(text: str) -> str | None:
@@ -53,7 +54,7 @@ def is_storage_failure(error: BaseException) -> bool:
     an absent file nor a damaged one: no answer in time, no connection, a server that failed.
     """
     text = str(error)
-    return "Generic S3 error" in text or find_storage_cause(text) is not None
+    return _STORE_ERROR.search(text) is not None or find_storage_cause(text) is not None
 
 
 def build_read_error(message: str, error: BaseException) -> LanceGatewayError:

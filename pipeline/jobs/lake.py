@@ -15,6 +15,7 @@ from memwal.base.index_details import MemWalIndexDetails, read_index_details
 from memwal.base.table_place import keep_in_place
 from memwal.creating import list_key_columns
 from memwal.errors import NotFoundError, PreconditionError, build_read_error, shorten_error
+from memwal.lance_errors import is_absent
 from memwal.regions.generation_numbers import check_generations
 from memwal.regions.manifest import (
     FlushedGeneration,
@@ -76,7 +77,7 @@ class LakeTable:
             which = "" if version is None else f" version {version}"
             raise (
                 NotFoundError
-                if "not found" in reason.lower()
+                if is_absent(error)
                 else build_read_error(
                     f"table {self.name!r}:{which} in {self.uri} can't be opened: {reason}", error
                 )

@@ -16,6 +16,7 @@ from lance.mem_wal import CompactedSsTable
 
 from memwal.creating import list_key_columns
 from memwal.errors import LanceGatewayError, UnavailableError, shorten_error
+from memwal.lance_errors import is_commit_conflict, is_out_of_memory
 from memwal.stored_fields import read_dataset_fields
 from pipeline.jobs.lake import LakeTable
 from pipeline.merging.generations import MergedMeanwhileError, Reader, read_progress
@@ -26,7 +27,6 @@ _LONGEST_PAUSE = 5.0
 _FEW_ROWS = 20_000
 _LARGE_BASE = 100
 """Rows of a base table per row of a batch from which lookups cost less than reading all keys."""
-_CONFLICTS = ("concurrent writers", "conflict", "preempted", "concurrent transaction", "incompatible")
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,15 +181,11 @@ class _Work:
             MergedMeanwhileError: another merger recorded the progress.
             UnavailableError: the error is another one.
         """
-        text = str(error)
-        if "Stale SSTable" in text:
-            raise MergedMeanwhileError(
-                f"table {self._table.name!r}: another merger recorded the same generations"
-            ) from error
-        if "Resources exhausted" in text and self._use_key_index:
+        self._pin_base()
+        if is_out_of_memory(error) and self._use_key_index:
             self._use_key_index = False  # Lookups keep their rows in a pool of fixed size.
             return
-        if any(word in text.lower() for word in _CONFLICTS):
+        if is_commit_conflict(error):
             return
         raise UnavailableError(
             f"table {self._table.name!r}: a merge was not committed: {shorten_error(error)}. "

@@ -18,6 +18,7 @@ from memwal.errors import (
     UnavailableError,
     shorten_error,
 )
+from memwal.lance_errors import is_absent, is_damaged
 from memwal.regions.manifest import FlushedGeneration
 from memwal.rules import build_initial_column
 from memwal.storage.files import generation_directory
@@ -25,7 +26,6 @@ from memwal.stored_fields import StoredField, read_dataset_fields
 from pipeline.jobs.lake import LakeTable
 
 _BATCH_ROWS = 65_536
-_DAMAGE = ("corrupt", "invalid", "magic", "decode", "does not match")
 
 
 class MergedMeanwhileError(UnavailableError):
@@ -53,14 +53,14 @@ def describe_read_error(
     reason = shorten_error(error)
     where = f"table {table.name!r}: generation {generation.generation} of region {region_id}"
     place = table.storage.locate(generation_directory(region_id, generation.path))
-    if "not found" in reason.lower():
+    if is_absent(error):
         if read_progress(table, table.dataset()).get(region_id, 0) >= generation.generation:
             return MergedMeanwhileError(f"{where} was merged and cleaned up meanwhile")
         return CorruptDataError(
             f"{where} is missing, though it was never merged: restore {place} from a backup ({reason}). "
             "Nothing of it was marked as merged"
         )
-    if any(word in reason.lower() for word in _DAMAGE):
+    if is_damaged(error):
         return CorruptDataError(f"{where} is damaged: restore {place} from a backup ({reason})")
     return UnavailableError(f"{where} can't be read now: {reason}. Merge again later")
 

@@ -32,8 +32,6 @@ from protos import flight_pb2
 from protos import flight_sql_pb2 as sql
 from protos.flight_sql import FlightSqlConnection, build_bearer_header, format_error, pack, read_tls_files
 
-_BUSY = "RESOURCE_EXHAUSTED"
-
 
 class LanceGatewaySourceError(Exception):
     """A read or write failed; has the message of its cause."""
@@ -76,7 +74,7 @@ def translate_error(error: Exception, what: str) -> LanceGatewayError:
         return UnsupportedError(message)
     if isinstance(error, pa.ArrowInvalid):
         return InvalidInputError(message)
-    return UnavailableError(message) if _BUSY in str(error) else LanceGatewayError(message)
+    return LanceGatewayError(message)
 
 
 T = TypeVar("T")

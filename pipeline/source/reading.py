@@ -21,7 +21,6 @@ from pipeline.source.options import Options, build_select, describe_options, is_
 from pipeline.source.types import arrow_schema, check_given, conform
 
 _RENEWED_SECONDS_BEFORE = 60.0
-_EXPIRED = "expired"
 
 
 @dataclass(frozen=True)
@@ -252,12 +251,15 @@ def _read_endpoint(options: Options, endpoint: Endpoint, start: int) -> Iterator
     def renew_and_read(gateway: Gateway) -> Iterator[pa.RecordBatch]:
         return gateway.read(gateway.renew(endpoint))
 
+    has_begun = False
     try:
-        yield from _read_from_any(options, start, read)
-    except NotFoundError as error:
-        if _EXPIRED not in str(error):
+        for batch in _read_from_any(options, start, read):
+            has_begun = True
+            yield batch
+    except NotFoundError:
+        if has_begun or endpoint.expires_at is None:
             raise
-        # The clocks differ. Nothing was given yet: a ticket is looked at before its rows are.
+        # It may have expired by the gateway's clock.
         yield from _read_from_any(options, start, renew_and_read)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError, find_storage_cause
+from memwal.lance_errors import is_invalid_input
 from memwal.regions.manifest import RegionManifest, commit_manifest, read_latest_manifest
 from memwal.regions.wal import WalEntry, find_appended_position
 from memwal.stored_fields import TOMBSTONE
@@ -21,8 +22,6 @@ from memwal.writing.region.discarded_writers import DiscardedWriters
 from memwal.writing.region.doubts import InDoubtError
 from memwal.writing.table.open_table import OpenTable
 
-INVALID = "Invalid user input"
-PEER = "peer claimed epoch"
 _MANY_BYTES = 1 << 20
 _MANY_CHUNKS = 256
 """Batches of an entry count as entries where a MemTable's are limited."""
@@ -230,11 +229,12 @@ class Claim:
 
     def _classify_error(self, error: Exception) -> InvalidInputError | InDoubtError:
         text = shorten_text(error)
-        if text.startswith(INVALID):
+        if is_invalid_input(error):
             return InvalidInputError(f"table {self.table.name!r}: {text}")
         self.is_lost = True
         msg = f"table {self.table.name!r}, region {self.region_id}: {text}"
-        return InDoubtError(msg, self.position + 1, self.epoch, by_peer=PEER in text)
+        is_claimed = is_claimed_after(self.table, self.region_id, self.epoch)
+        return InDoubtError(msg, self.position + 1, self.epoch, by_peer=is_claimed)
 
     def close(self) -> bool:
         """Flush and release the region; return False if another writer has claimed it.
@@ -258,7 +258,7 @@ class Claim:
             writer.close()
         except (OSError, RuntimeError) as error:
             self.is_lost = True
-            if PEER in str(error):
+            if is_claimed_after(self.table, self.region_id, self.epoch):
                 return False
             reason = shorten_text(error)
             msg = f"table {self.table.name!r}: region {self.region_id} was not flushed: {reason}"
@@ -289,6 +289,20 @@ class Claim:
         writer, self._writer = self._writer, None
         if writer is not None:
             self.discarded.add(self.epoch, writer)
+
+
+def is_claimed_after(table: OpenTable, region_id: str, epoch: int) -> bool:
+    """Return whether a region was claimed after an epoch; False where storage does not tell."""
+    newest = find_newest_manifest(table, region_id)
+    return newest is not None and newest.writer_epoch > epoch
+
+
+def find_newest_manifest(table: OpenTable, region_id: str) -> RegionManifest | None:
+    """Return a region's newest manifest, to tell why Lance failed; None where storage does not tell."""
+    try:
+        return read_latest_manifest(table.storage, region_id)
+    except LanceGatewayError:
+        return None
 
 
 def shorten_text(error: Exception) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from memwal.errors import InvalidInputError, UnavailableError
+from memwal.lance_errors import is_contested_claim, is_invalid_input, is_log_too_long
 from memwal.regions.generation_numbers import check_not_restarted
 from memwal.regions.manifest import RegionManifest, read_latest_manifest
 from memwal.regions.wal import (
@@ -20,14 +21,19 @@ from memwal.regions.wal import (
 )
 from memwal.writing.changes import FencedError, SealedError
 from memwal.writing.options import WriteOptions
-from memwal.writing.region.claim import INVALID, PEER, Claim, TailKeeper, export_rows, shorten_text
+from memwal.writing.region.claim import (
+    Claim,
+    TailKeeper,
+    export_rows,
+    find_newest_manifest,
+    is_claimed_after,
+    shorten_text,
+)
 from memwal.writing.region.discarded_writers import DiscardedWriters
 from memwal.writing.region.doubts import InDoubtError
 from memwal.writing.table.open_table import OpenTable
 from memwal.writing.table.splitting import Part
 
-_SEALED = "is sealed"
-_TOO_LONG = "past what the memtable replaying it can hold"
 _LEAST_UNFLUSHED_BYTES = 256 << 20
 _ROOM_BYTES = 1 << 30
 _ROOM_ROWS = 100_000
@@ -39,7 +45,6 @@ whoever claims the region reads all entries that are not flushed, file by file."
 _TICK_MS = 5_000
 """How often Lance's writer looks whether there is more; every put is written at once, whatever this is.
 One that lost its region looks until it is closed."""
-_RACES = (PEER, "another writer claimed", "commit conflict")
 
 
 class ContestedError(FencedError):
@@ -106,11 +111,11 @@ def _flush_log(table: OpenTable, region_id: str, discarded: DiscardedWriters) ->
         "max_memtable_size": room,
         "max_unflushed_memtable_bytes": 4 * room,
     }
-    _, _, writer = claim_region(table, region_id, settings, None, discarded)
+    claimed, _, writer = claim_region(table, region_id, settings, None, discarded)
     try:
         writer.close()
     except (OSError, RuntimeError) as error:
-        if PEER in str(error):
+        if is_claimed_after(table, region_id, claimed.writer_epoch):
             raise _contested_error(table, region_id) from error
         msg = f"table {table.name!r}: region {region_id} was not flushed: {shorten_text(error)}"
         raise UnavailableError(msg) from error
@@ -138,14 +143,15 @@ def claim_region(
     try:
         writer = table.writer_dataset.mem_wal_writer(region_id, **settings)
     except (OSError, RuntimeError, ValueError) as error:
-        if _SEALED in str(error):
+        newest = find_newest_manifest(table, region_id)
+        if newest is not None and newest.sealed:
             msg = (
                 f"table {table.name!r}: region {region_id} is sealed, which means that it takes no more rows"
             )
             raise SealedError(msg) from error
-        if any(part in str(error) for part in _RACES):
+        if is_contested_claim(error):
             raise _contested_error(table, region_id) from error
-        if _TOO_LONG in str(error):
+        if is_log_too_long(error):
             raise _LogTooLongError(shorten_text(error)) from error
         msg = f"table {table.name!r}: region {region_id} can't be claimed: {shorten_text(error)}"
         raise UnavailableError(msg) from error
@@ -231,6 +237,11 @@ def append_atomically(
     manifest, position, writer = claim_region(table, region_id, settings, cached, discarded)
     epoch = manifest.writer_epoch
     where = f"table {table.name!r}, region {region_id}"
+
+    def in_doubt(text: str) -> InDoubtError:
+        is_claimed = is_claimed_after(table, region_id, epoch)
+        return InDoubtError(f"{where}: {text}", position + 1, epoch, by_peer=is_claimed)
+
     if after_epoch is not None and epoch != after_epoch + 1:
         discarded.add(epoch, writer)
         msg = f"{where}: another writer claimed it in between"
@@ -249,12 +260,11 @@ def append_atomically(
         # Nothing reaches the log but by closing, and this writer is not closed before it is fenced off.
         discarded.add(epoch, writer)
         text = shorten_text(error)
-        if text.startswith(INVALID):
+        if is_invalid_input(error):
             raise InvalidInputError(f"{where}: {text}") from error
-        raise InDoubtError(f"{where}: {text}", position + 1, epoch, by_peer=PEER in text) from error
+        raise in_doubt(text) from error
     try:
         writer.close()
     except (OSError, RuntimeError) as error:
-        text = shorten_text(error)
-        raise InDoubtError(f"{where}: {text}", position + 1, epoch, by_peer=PEER in text) from error
+        raise in_doubt(shorten_text(error)) from error
     return epoch

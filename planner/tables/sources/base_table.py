@@ -34,6 +34,7 @@ from memwal.errors import (
     is_storage_failure,
     shorten_error,
 )
+from memwal.lance_errors import is_absent
 from memwal.rules import (
     ColumnDefault,
     Constraint,
@@ -412,7 +413,7 @@ def open_base_table(
         if not (isinstance(error, ValueError | OSError) or is_panic(error)):
             raise
         reason = shorten_error(error)
-        if "not found" in reason.lower() or "was not found" in reason.lower():
+        if is_absent(error):
             msg = f"table {name!r}: {storage.uri} is no Lance dataset ({reason})"
             raise NotFoundError(msg) from error
         which = "newest manifest" if version is None else f"manifest of version {version}"
@@ -443,7 +444,7 @@ class FilesVanishedError(UnavailableError):
 def build_scan_error(table: str, error: BaseException) -> LanceGatewayError:
     """Build the error of a failed read of a table."""
     reason = shorten_error(error)
-    if "not found" in reason.lower() or "no such file" in reason.lower():
+    if is_absent(error):
         msg = f"table {table!r}: a file vanished while it was read ({reason}): run the query again"
         return FilesVanishedError(msg)
     return build_read_error(f"table {table!r} can't be read: {reason}", error)

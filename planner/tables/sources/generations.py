@@ -20,6 +20,7 @@ from execnodes.storage.data_files import Place, StoredFragment
 from execnodes.storage.source import LanceSource, combine_chunks
 from execnodes.storage.stored_dataset import StoredDataset
 from memwal.errors import CorruptDataError, LanceGatewayError, build_read_error, is_panic, shorten_error
+from memwal.lance_errors import is_absent
 from memwal.storage.files import generation_directory
 from memwal.stored_fields import TOMBSTONE, StoredField
 from planner.tables.sources.base_table import BaseTable, DatasetIndex, list_dataset_indexes
@@ -291,7 +292,7 @@ def build_generation_error(base: BaseTable, path: str, error: BaseException) -> 
     """Build the error for a generation that can't be read."""
     reason = shorten_error(error)
     place = f"{base.storage.uri}/{path}"
-    if "not found" in reason.lower() or "no such file" in reason.lower():
+    if is_absent(error):
         msg = (
             f"table {base.name!r}: flushed generation {place} is gone, but the MemWAL index of base version "
             f"{base.version} does not say that it was merged. Restore the directory"

@@ -58,7 +58,6 @@ def test_errors_of_others_pass() -> None:
         (KeyError("table"), NotFoundError),
         (NotImplementedError("not yet"), UnsupportedError),
         (pa.ArrowInvalid("bad. Detail: Python exception: x"), InvalidInputError),
-        (flight.FlightServerError("RESOURCE_EXHAUSTED: queue"), UnavailableError),
         (flight.FlightInternalError("oops"), LanceGatewayError),
     ],
 )
