@@ -194,10 +194,6 @@ class AdmittedRows:
         filters = () if self.row_filter is None else (f"filter={self.row_filter}",)
         return (*filters, f"blocked={self.mask.hidden_rows}")
 
-    def are_all(self, text: SourceText) -> bool:
-        """Return whether every live row of a source is admitted without a look at it."""
-        return self.row_filter is None and self.mask is text.source.live
-
     def flags(self, text: SourceText) -> np.ndarray:
         """Return one bool per row of a source."""
         flags = text.text.live

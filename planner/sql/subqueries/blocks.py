@@ -57,7 +57,6 @@ class Block:
             for condition in conjuncts(where.this if where else None)
             if _is_simple(condition)
         ]
-        self._joined: dict[str, str] = {}
 
     def make_domain(
         self, query: exp.Expr, *, first: int | None = None, conditions: Sequence[exp.Expr] | None = None

@@ -68,7 +68,6 @@ def _row(k: int) -> dict[str, Any]:
 
 ROWS = pa.Table.from_pylist([_row(k) for k in range(9)] + [dict.fromkeys(SCHEMA.names)], schema=SCHEMA)
 
-PLAIN_STRINGS = SessionConfig().set("datafusion.sql_parser.map_string_types_to_utf8view", "false")
 
 CONDITIONS = [
     "n = 7",

@@ -15,7 +15,6 @@ from tests.support.processes.racing import Maintenance, Reader, run_race
 from tests.support.processes.writer_process import WriterProcess
 
 KEYS = 24
-LENGTH = 3
 IDF = math.log(1 + 0.5 / (KEYS + 0.5))
 """Of a word that every live row has."""
 ORIGIN = [0.0] * DIMENSION
