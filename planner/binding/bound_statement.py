@@ -8,6 +8,7 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
+from typing import Literal
 
 import pyarrow as pa
 
@@ -31,7 +32,6 @@ _QUANTIFIER = re.compile(r"\b(?:ANY|SOME|ALL)\s*\(\s*$", re.IGNORECASE)
 _CLOSING = re.compile(r"\s*\)")
 _WORD = re.compile(r"\w+")
 _LISTS = re.compile(r"information_schema(?!#)", re.IGNORECASE)
-_DATAFUSION_POSITION = re.compile(r"Line: (\d+), Column: (\d+)")
 
 
 class StatementKind(Enum):
@@ -322,20 +322,23 @@ class BoundStatement:
         rendered = self._render(parameters, frozenset(int(name) - 1 for name in values))
         return "".join(text for text, _ in rendered), values | self.constants
 
-    def syntax_error(self, message: str) -> InvalidInputError:
-        """Translate a syntax error of DataFusion in the text of `render()`, with its place in `spelled`."""
-        position = _DATAFUSION_POSITION.search(message)
-        summary = re.sub(r'^.*ParserError\("(.*)"\).*$', r"\1", message, flags=re.DOTALL)
-        summary = re.sub(r" at Line: \d+, Column: \d+", "", summary).replace('\\"', '"')
-        if position is None and summary.endswith("EOF"):
+    def syntax_error(
+        self, summary: str, place: tuple[int, int] | Literal["end"] | None = None
+    ) -> InvalidInputError:
+        """Return a syntax error with its place in `spelled`.
+
+        Args:
+            summary: what is wrong.
+            place: line and column in the text of `render()`, from 1; None if they are not known.
+        """
+        if place is None:
+            return InvalidInputError(f"Syntax error: {summary}")
+        if place == "end":
             return InvalidInputError(
                 PlacedMessage(self.spelled, len(self.spelled.rstrip()), f"Syntax error: {summary},")
             )
-        if position is None:
-            return InvalidInputError(f"Syntax error: {summary}")
-        line, column = int(position[1]), int(position[2])
-        rendered = self.render()
-        lines = rendered.split("\n")
+        line, column = place
+        lines = self.render().split("\n")
         target = sum(len(text) + 1 for text in lines[: line - 1]) + column - 1
         reached = 0
         for text, piece in self._render(None):

@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from datafusion import DataFrame, SessionContext
 from datafusion.substrait import Consumer, Plan, Serde
@@ -111,9 +111,13 @@ class BoundPlan:
             return UnsupportedError(f"{self.sql}: {text.removeprefix(_NOT_IMPLEMENTED).strip()}")
         return InvalidInputError(f"{self.sql}: {text}")
 
-    def syntax_error(self, message: str) -> InvalidInputError:
+    def syntax_error(
+        self,
+        summary: str,
+        place: tuple[int, int] | Literal["end"] | None = None,  # noqa: ARG002 - a plan has none
+    ) -> InvalidInputError:
         """Return an error with DataFusion's message about the plan."""
-        return InvalidInputError(f"{self.sql}: {message}")
+        return InvalidInputError(f"{self.sql}: {summary}")
 
 
 def bind_plan(plan: bytes, resolver: NameResolver, schema: str = MAIN_SCHEMA) -> BoundPlan:

@@ -26,10 +26,9 @@ from planner.plans.checks.unplanned_subqueries import (
     UNPLANNED,
     UnplannedSubqueryError,
     has_joined_subqueries,
-    misses_columns,
 )
 from planner.plans.dataframes import Frames
-from planner.plans.errors import result_differs_error, schema_changed_error
+from planner.plans.errors import misses_columns, result_differs_error, schema_changed_error
 from planner.plans.forms.parameters import NO_PARAMETERS, plan_with_types, represent_types
 from planner.plans.forms.planned_frame import PlannedFrame
 from planner.plans.leaves.resident_tables import NO_RESIDENTS, Residents, ResidentsKey

@@ -1,4 +1,9 @@
-"""Translates errors of DataFusion for clients."""
+"""Tells what errors of DataFusion mean, and translates them for clients.
+
+Its bindings raise Exception and ValueError, without a code or a kind: the text is all that tells. Statements
+in `tests/planner/plans/test_failed_statements.py` provoke the texts, so that a version of DataFusion that
+says something else fails there. Panics are told from each other in `planner.bridge.run_control`.
+"""
 
 from __future__ import annotations
 
@@ -115,6 +120,10 @@ _NO_FILES = re.compile(r"IO error: [^\n]*\(os error (?:5|13|23|24|28|30|122)\)")
 _SEVERAL_ROWS = re.compile(re.escape(MORE_THAN_ONE) + r"(\d+)")
 
 
+_SYNTAX = re.compile(r'SQL error: \w+\("(.*)"\)|ParserError\("(.*)"\)|SQL error: (.*)', re.DOTALL)
+_PLACE = re.compile(r" at Line: (\d+), Column: (\d+)")
+
+
 class QueryFailedError(LanceGatewayError):
     """DataFusion failed for a reason that is neither in the statement nor in the data."""
 
@@ -139,6 +148,23 @@ def result_differs_error(sql: str, promised: pa.Schema, found: pa.Schema) -> Inv
     return InvalidInputError(f"{msg}: say their types in the text, as in CAST($1 AS DOUBLE): {sql}")
 
 
+def misses_columns(error: Exception | None) -> bool:
+    """Return whether DataFusion made no plan since columns are out of reach."""
+    return "No field named" in str(error)
+
+
+def _translate_syntax_error(text: str, bound: Bound) -> InvalidInputError | None:
+    """Return a syntax error with its place; None if the text is that of another error."""
+    match = _SYNTAX.search(text)
+    if match is None:
+        return None
+    told = match[1] or match[2] or match[3]
+    place, summary = _PLACE.search(told), _PLACE.sub("", told).replace('\\"', '"')
+    if place is None:
+        return bound.syntax_error(summary, "end" if summary.endswith("EOF") else None)
+    return bound.syntax_error(summary, (int(place[1]), int(place[2])))
+
+
 def translate_error(
     error: BaseException, bound: Bound, failure: LanceGatewayError | None
 ) -> LanceGatewayError:
@@ -154,8 +180,9 @@ def translate_error(
     if isinstance(error, LanceGatewayError):
         return error
     text = str(error)
-    if "ParserError(" in text or "SQL error:" in text:
-        return bound.syntax_error(text)
+    unreadable = _translate_syntax_error(text, bound)
+    if unreadable is not None:
+        return unreadable
     text = _PYTHON_ERROR.sub(r"\1", text)
     refused = _NO_FILES.search(text)
     if refused is not None:

@@ -69,10 +69,5 @@ def has_joined_subqueries(frame: DataFrame) -> bool:
     return is_joined or _has_any(plan, _VALUES)
 
 
-def misses_columns(error: Exception | None) -> bool:
-    """Return whether DataFusion made no physical plan since columns are out of reach; only its text tells."""
-    return "No field named" in str(error)
-
-
 def _has_any(plan: LogicalPlan, kinds: frozenset[str]) -> bool:
     return any(has_subqueries(node, kinds) for node in every_node(plan))

@@ -5,6 +5,7 @@ import pytest
 
 from memwal.errors import InvalidInputError, NotFoundError, UnsupportedError
 from planner.binding.bind import bind
+from planner.plans.errors import translate_error
 from tests.planner.names import TABLES, Names, bound, context_with
 
 
@@ -129,7 +130,7 @@ def test_datafusions_syntax_errors_show_the_clients_own_text(sql: str, line: int
     context = context_with({one.private_name: TABLES[one.table] for one in statement.references})
     with pytest.raises(Exception, match="ParserError") as caught:
         context.sql(statement.render())
-    error = statement.syntax_error(str(caught.value))
+    error = translate_error(caught.value, statement, None)
     assert isinstance(error, InvalidInputError)
     text = str(error)
     assert text.startswith("Syntax error: Expected: ")

@@ -9,7 +9,7 @@ from datafusion import SessionContext
 from memwal.errors import InvalidInputError, is_panic
 from planner.bridge.run_control import describe_panics
 from planner.engine import QueryEngine
-from planner.plans.errors import translate_error
+from planner.plans.errors import misses_columns, translate_error
 from planner.tables.state.catalog import Catalog
 from tests.planner.names import ORDERS, bound
 
@@ -40,6 +40,33 @@ def test_a_function_says_what_it_takes(sql: str, message: str) -> None:
     assert "nternal error" not in told
     assert "bug" not in told
     assert "Error during planning" not in told
+
+
+@pytest.mark.parametrize(
+    ("sql", "misses"),
+    [
+        ("SELECT id FROM t WHERE id = (SELECT max(u.id) FROM t u WHERE u.id = ({}))", True),
+        ("SELECT id FROM t WHERE id = (SELECT id FROM missing)", False),
+    ],
+)
+def test_columns_out_of_reach_are_told_from_other_failures(sql: str, misses: bool) -> None:
+    context = SessionContext()
+    context.register_record_batches("t", [ORDERS.to_batches()])
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - whatever the bindings raise
+        context.sql(sql.format("SELECT max(v.id) FROM t v WHERE v.item = t.item AND v.id = u.id")).collect()
+    assert misses_columns(caught.value) is misses
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        ("SELECT id FROM orders WHERE", "Expected: an expression, found: EOF, at line 1, column 28"),
+        ("SELECT 1\nWHERE 1 = = 1", "Expected: an expression, found: =, at line 2, column 11"),
+        ("SELECT id FROM orders WHERE item = 'a' 'b\"c'", "Expected: end of statement, found: 'b\"c', at"),
+    ],
+)
+def test_a_syntax_error_has_a_place(sql: str, message: str) -> None:
+    assert refusal(sql).startswith(f"Syntax error: {message}")
 
 
 def test_a_pattern_that_is_computed_is_the_statements_fault() -> None:
