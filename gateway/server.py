@@ -1,14 +1,12 @@
 """The Flight SQL server: each RPC decodes its message and passes it to the handler of its type."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Generic, Protocol, TypeVar, TypeVarTuple
+from typing import TypeVar, TypeVarTuple
 
 import pyarrow as pa
-from google.protobuf.any_pb2 import Any as AnyMessage
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import Message
 from pyarrow import flight
 
 from gateway.auth.calls import NO_HEADERS, CallHeaders, CallMiddleware, RpcObserver, Security
@@ -37,6 +35,7 @@ from gateway.protocol.open_uploads import (
     parse_peer,
 )
 from gateway.protocol.places import Places
+from gateway.protocol.registry import Registry, check_size
 from gateway.protocol.wire import decode, unpack
 from gateway.sessions import DEFAULTS, Sessions
 from gateway.statements.following import Followers
@@ -50,7 +49,6 @@ from gateway.statements.statements import Statements
 from gateway.statements.transactions import TransactionActions, TransactionCommands, join_transaction
 from memwal.errors import (
     InvalidInputError,
-    LanceGatewayError,
     NotFoundError,
     PermissionDeniedError,
     UnavailableError,
@@ -151,11 +149,11 @@ class GatewayServer(flight.FlightServerBase):
         if forwarded is not None:
             families.append(forwarded)
         handlers = [handler for family in families for handler in family.list_handlers()]
-        self._commands = _Registry("command", [h for h in handlers if isinstance(h, Command)], max_bytes)
-        self._tickets = _Registry(
+        self._commands = Registry("command", [h for h in handlers if isinstance(h, Command)], max_bytes)
+        self._tickets = Registry(
             "ticket", [h for h in handlers if isinstance(h, Ticket)], max_bytes, unknown=NotFoundError
         )
-        self._uploads = _Registry(
+        self._uploads = Registry(
             "DoPut command", [h for h in handlers if isinstance(h, Upload | Exchange)], max_bytes
         )
         self._actions = {handler.name: handler for handler in handlers if isinstance(handler, Action)}
@@ -271,8 +269,8 @@ class GatewayServer(flight.FlightServerBase):
                 f"the gateway has no action {action.type!r}; it has " + ", ".join(sorted(self._actions))
             )
         body, what = action.body.to_pybytes(), f"the body of {action.type}"
-        _check_size(body, what, self._max_message_bytes)
-        request = decode(entry.message, body, what) if entry.is_bare else _unpack(entry.message, body, what)
+        check_size(body, what, self._max_message_bytes)
+        request = (decode if entry.is_bare else unpack)(entry.message, body, what)
         result = entry.run(request, self._join(request, call))
         return iter(() if result is None else (result,))
 
@@ -343,89 +341,6 @@ class GatewayServer(flight.FlightServerBase):
         """Return where the clients are for whom statements run; see `OpenUploads` for others."""
         peers = (parse_peer(query.peer) for query in self.queries.list_active() if not query.is_upload)
         return {peer for peer in peers if peer is not None}
-
-
-def _unpack(kind: type[Message], data: bytes, what: str) -> Message:
-    with suppress(DecodeError):
-        packed = AnyMessage.FromString(data)
-        if packed.type_url.rpartition("/")[2] == kind.DESCRIPTOR.full_name:
-            return kind.FromString(packed.value)
-    return unpack(kind, data, what)  # which says what is wrong
-
-
-class _Entry(Protocol):
-    @property
-    def message(self) -> type[Message]: ...
-
-
-Entry = TypeVar("Entry", bound=_Entry)
-
-
-class _Registry(Generic[Entry]):
-    """Maps types of messages to their handlers. Never changes after construction.
-
-    Args:
-        what: how a message is called in error texts ("command", "ticket", ...).
-        entries: at most one for each message type.
-        max_bytes: that a message may have.
-        unknown: what is raised for bytes that no entry answers; by default it depends on what they are.
-    """
-
-    def __init__(
-        self,
-        what: str,
-        entries: Iterable[Entry],
-        max_bytes: int,
-        unknown: type[LanceGatewayError] | None = None,
-    ) -> None:
-        self._unknown = unknown
-        self._what = f"the {what}"
-        self._max_bytes = max_bytes
-        self._by_type: dict[str, Entry] = {}
-        for entry in entries:
-            name = entry.message.DESCRIPTOR.full_name
-            if name in self._by_type:
-                raise InvalidInputError(f"two families answer the {what} {name}: register one")
-            self._by_type[name] = entry
-
-    def find(self, data: bytes) -> tuple[Entry, Any]:
-        """Return the entry that answers `data` (a message packed in google.protobuf.Any) and the message.
-
-        Raises:
-            InvalidInputError: the bytes are not a packed message, or too many.
-            UnsupportedError: no entry answers messages of that type.
-        """
-        _check_size(data, self._what, self._max_bytes)
-        try:
-            packed = AnyMessage.FromString(data)
-            entry = self._by_type[packed.type_url.rpartition("/")[2]]
-            message = entry.message.FromString(packed.value)
-        except (DecodeError, KeyError):
-            error = self._refusal(data)
-            raise (error if self._unknown is None else self._unknown(str(error))) from None
-        return entry, message
-
-    def _refusal(self, data: bytes) -> LanceGatewayError:
-        """Return what is wrong with bytes that no entry answers."""
-        try:
-            packed = decode(AnyMessage, data, self._what)
-            name = packed.TypeName()
-            if name in self._by_type:
-                decode(self._by_type[name].message, packed.value, self._what)
-        except InvalidInputError as error:
-            return error
-        if not name:
-            return InvalidInputError(f"{self._what} is empty; it must be a Flight SQL message packed in Any")
-        handled = ", ".join(sorted(self._by_type))
-        return UnsupportedError(f"the gateway does not answer {self._what} {name}; it answers {handled}")
-
-
-def _check_size(data: bytes, what: str, max_bytes: int) -> None:
-    if len(data) > max_bytes:
-        raise InvalidInputError(
-            f"{what} has {len(data)} bytes, more than the {max_bytes} that are allowed: send less, or ask "
-            "the operator to raise max_message_bytes"
-        )
 
 
 def _describe_operation(method: str, *arguments: object) -> str:
