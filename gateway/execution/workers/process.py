@@ -33,7 +33,7 @@ from gateway.execution.workers.messages import (
     WorkerOptions,
 )
 from gateway.execution.workers.segments import SegmentReader, StoredBatch, Trimmed
-from gateway.execution.workers.worker import run_worker
+from gateway.execution.workers.serving import run_worker
 from memwal.errors import LanceGatewayError, ResourcesExhaustedError, UnavailableError
 from planner.bridge.run_control import RunControl
 

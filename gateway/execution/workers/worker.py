@@ -1,69 +1,39 @@
-"""The worker process: plans statements and runs them over its own view of the tables."""
+"""What the statements of a worker process share: its own view of the tables, plans and snapshots."""
 
 import itertools
 import logging
-import os
-import queue
-import resource
-import signal
-import socket
 import threading
-import traceback
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 import pyarrow as pa
 from cachetools import LRUCache
 
-from execnodes import MetricsSet
-from gateway.execution.streams import slice_batch
-from gateway.execution.workers.channel import Channel, ChannelClosedError
-from gateway.execution.workers.idle_memory import IdleMemory, prepare_allocators
+from gateway.execution.workers.channel import Channel
+from gateway.execution.workers.idle_memory import IdleMemory
 from gateway.execution.workers.messages import (
-    Answered,
-    CallFunction,
-    Cancel,
-    Check,
     Checked,
     Definition,
-    Divide,
-    Execute,
-    Failed,
-    FindRegions,
-    InlineBatch,
-    MeasureMemory,
-    MemoryMeasured,
-    OpenChannel,
-    Opened,
     ReadSystemTable,
     ReadWrite,
-    Ready,
-    RemoteScan,
-    Request,
-    Started,
     Statement,
     SystemRows,
     Unbound,
-    Unknown,
     WorkerOptions,
 )
-from gateway.execution.workers.segments import INLINE_BYTES, KeptBytes, SegmentWriter, Trimmed
-from gateway.execution.workers.tables_ahead import TablesAhead
-from memwal.errors import LanceGatewayError, UnavailableError, copy_error, is_panic
+from gateway.execution.workers.segments import KeptBytes
+from memwal.errors import LanceGatewayError
 from memwal.writing import WriteOptions
 from planner.access.rights import Access, SessionAccess
 from planner.access.visible_catalog import SystemTable, VisibleCatalog
-from planner.bridge.run_control import RunControl, describe_panics
+from planner.bridge.run_control import describe_panics
 from planner.engine import read_long_write
 from planner.plans.dataframes import Frames
 from planner.plans.plan_cache import MAX_PLANS
 from planner.plans.prepared_query import PreparedQuery
 from planner.plans.query_planner import QueryPlanner, bind_and_create
 from planner.tables.shared.cache import SharedCache
-from planner.tables.shared.recent_reads import RecentReads
 from planner.tables.sources.snapshot import SnapshotDescription
 from planner.tables.state.catalog import Catalog
 from planner.tables.state.table import Table
@@ -75,15 +45,13 @@ logger = logging.getLogger(__name__)
 _MAX_SNAPSHOTS = 64
 # Each holds what its transaction has written.
 _MAX_TRANSACTION_TABLES = 8
-_FIRST_TO_DIE = "500"
-_FIRST_STATEMENT = "SELECT value % 7 AS k, sum(value) AS n FROM generate_series(1, 9) GROUP BY 1 ORDER BY k"
 
 
-class _NotDefinedError(Exception):
+class NotDefinedError(Exception):
     """The worker does not know a statement."""
 
 
-class _BoundHere(PreparedQuery):
+class BoundHere(PreparedQuery):
     """A statement that this process has bound."""
 
     def describe(self) -> Checked:
@@ -127,7 +95,7 @@ class Worker:
         self.memory = IdleMemory()
         self.kept_segments = KeptBytes()
         self.catalog = catalog
-        self._control = control
+        self.control = control
         self._frames = Frames(catalog, options.partitions, options.query_memory_bytes)
         self._lock = threading.Lock()
         self._queries: LRUCache[int, PreparedQuery] = LRUCache(MAX_PLANS)
@@ -140,47 +108,22 @@ class Worker:
         self._requests = itertools.count()
         self._awaited: dict[int, Future[pa.Table]] = {}
 
-    def serve(self) -> None:
-        """Answer the front process until it closes the control channel."""
-        self._control.send(Ready())
-        threading.Thread(target=self._warm_up, name="warm-up", daemon=True).start()
-        while True:
-            match self._control.receive():
-                case OpenChannel():
-                    connected = socket.socket(fileno=self._control.take_descriptor())
-                    _Conversation(self, Channel(connected)).start()
-                case SystemRows(request, rows):
-                    answer = self._awaited.pop(request)
-                    if isinstance(rows, LanceGatewayError):
-                        answer.set_exception(rows)
-                    else:
-                        answer.set_result(rows)
-
-    def _warm_up(self) -> None:
-        """Plan and run a statement, since the first one takes 20 ms more, and open tables ahead."""
-        planner = QueryPlanner(self.catalog, partitions=self.options.partitions)
-        with self.memory.work():
-            planner.execute(_FIRST_STATEMENT).read_all()
-            if self.options.opens_ahead:
-                reads = RecentReads(self.catalog.storage.uri, self.catalog.shared.files)
-                with suppress(Exception):  # of which the front process tells
-                    for _ in TablesAhead(self.catalog, reads, threading.Event(), planner).open():
-                        pass
-        with suppress(ChannelClosedError):
-            self._control.send(Opened())
+    def create_planner(self) -> QueryPlanner:
+        """Return a planner over the tables."""
+        return QueryPlanner(self.catalog, partitions=self.options.partitions)
 
     def find_query(self, statement: Statement) -> PreparedQuery:
         """Return the plan of a statement, which is made if the statement is defined and not known.
 
         Raises:
-            _NotDefinedError: it is neither.
+            NotDefinedError: it is neither.
             LanceGatewayError: the statement is not valid.
         """
         with self._lock:
             query = self._queries.get(statement.number)
         if query is None:
             if statement.definition is None:
-                raise _NotDefinedError
+                raise NotDefinedError
             query = self._prepare(statement.number, statement.definition)
             with self._lock:
                 self._queries[statement.number] = query
@@ -194,8 +137,16 @@ class Worker:
         """
         request = next(self._requests)
         answer = self._awaited[request] = Future()
-        self._control.send(ReadSystemTable(request, statement, table))
+        self.control.send(ReadSystemTable(request, statement, table))
         return answer.result()
+
+    def take_system_rows(self, answer: SystemRows) -> None:
+        """Take what the front process answered."""
+        awaited = self._awaited.pop(answer.request)
+        if isinstance(answer.rows, LanceGatewayError):
+            awaited.set_exception(answer.rows)
+        else:
+            awaited.set_result(answer.rows)
 
     def note_writes(self, written_at: Mapping[str, float]) -> None:
         """Note that the front process wrote tables: older snapshots are not reused."""
@@ -241,7 +192,7 @@ class Worker:
             LanceGatewayError: it is not valid.
         """
         self._follow_temporary(request.access)
-        planner = QueryPlanner(self.catalog, partitions=self.options.partitions)
+        planner = self.create_planner()
         planner.add_system_tables(*self._list_system_tables(0, request.system_tables))
         return read_long_write(planner, request.sql, request.settings, request.access)
 
@@ -259,13 +210,13 @@ class Worker:
         bound, settings = definition.bound, definition.settings
         if isinstance(bound, Unbound):
             return bind_and_create(
-                _BoundHere, self._frames, bound.statement, settings, visible, bound.value_types
+                BoundHere, self._frames, bound.statement, settings, visible, bound.value_types
             )
         with describe_panics(bound.sql):
             return PreparedQuery(self._frames, bound, settings, visible)
 
 
-class _DescribedTransaction:
+class DescribedTransaction:
     """A transaction for one run, in what the front process says of it."""
 
     def __init__(self, worker: Worker, tables: Mapping[str, DescribedTable]) -> None:
@@ -284,178 +235,3 @@ class _DescribedTransaction:
                 described = self._described[shared.name]
                 found = self._opened[shared.name] = self._worker.open_transaction_table(shared, described)
             return found
-
-
-class _Conversation:
-    """Answers the requests of one channel: one thread receives, another one does what is asked.
-
-    Args:
-        worker: whose channel it is.
-        channel: of the statements.
-    """
-
-    def __init__(self, worker: Worker, channel: Channel) -> None:
-        self._worker = worker
-        self._channel = channel
-        self._segments = SegmentWriter(worker.kept_segments)
-        self._requests: queue.SimpleQueue[tuple[Request, RunControl] | None] = queue.SimpleQueue()
-        self._control = RunControl()
-        self._lock = threading.Lock()
-        self._is_answering = False
-        """Whether answers of the request that was received last may be sent: its final one was not."""
-
-    def start(self) -> None:
-        """Serve the channel in threads of its own."""
-        for step in (self._receive, self._answer_all):
-            threading.Thread(target=step, name="statement", daemon=True).start()
-
-    def _receive(self) -> None:
-        with suppress(ChannelClosedError):
-            while True:
-                match self._channel.receive():
-                    case Cancel(error):
-                        self._control.cancel(error)
-                    case MeasureMemory():
-                        self._tell_memory()
-                    case request:
-                        self._control = RunControl()
-                        self._is_answering = True
-                        self._requests.put((request, self._control))
-        self._control.cancel(UnavailableError("the client has left"))
-        self._requests.put(None)
-
-    def _answer_all(self) -> None:
-        with suppress(ChannelClosedError):
-            while (asked := self._requests.get()) is not None:
-                with self._worker.memory.work():
-                    answer = self._answer(*asked)
-                with self._lock:
-                    self._is_answering = False
-                if (use := asked[1].memory.measure()) is not None:
-                    self._channel.send(MemoryMeasured(use))
-                del asked
-                trimmed = self._segments.trim()
-                if trimmed:
-                    self._channel.send(Trimmed(trimmed))
-                self._channel.send(answer)
-                del answer
-        self._segments.close()
-        self._channel.close()
-
-    def _tell_memory(self) -> None:
-        use = self._control.memory.measure()
-        with self._lock:
-            if use is not None and self._is_answering:
-                self._channel.send(MemoryMeasured(use))
-
-    def _answer(self, request: Request, control: RunControl) -> Answered | Failed | Unknown:
-        try:
-            return Answered(self._do(request, control))
-        except _NotDefinedError:
-            return Unknown()
-        except LanceGatewayError as error:
-            return Failed(copy_error(error))
-        except ChannelClosedError:
-            raise
-        except BaseException as error:  # noqa: BLE001 - DataFusion's panics are no Exceptions
-            if is_panic(error):
-                return Failed(None, f"DataFusion panicked: {error}")
-            return Failed(None, traceback.format_exc())
-
-    def _do(self, request: Request, control: RunControl) -> object:
-        if isinstance(request, CallFunction):
-            return request.function(*request.arguments)
-        if isinstance(request, ReadWrite):
-            return self._worker.read_write(request)
-        query = self._worker.find_query(request.statement)
-        if isinstance(request, Check):
-            if isinstance(query, _BoundHere):
-                return query.describe()
-            return Checked(query.schema, query.parameter_schema)
-        run = request.run
-        self._worker.note_writes(run.written_at)
-        parameters = [array[0] for array in run.parameters]
-        control.metrics = MetricsSet() if run.is_measured else None
-        if run.transaction is not None:
-            control.transaction = _DescribedTransaction(self._worker, run.transaction)
-        control.check()
-        if isinstance(request, FindRegions):
-            return query.find_matching_regions(request.table, parameters, request.settings, control)
-        if isinstance(request, Divide):
-            offer = query.parts(request.count, parameters, run.settings)
-            if offer is None:
-                return None
-            self._worker.keep_snapshot(offer.parts[0].snapshot, offer.snapshot)
-            return offer.parts, offer.rows
-        return self._send_batches(query, request, parameters, control)
-
-    def _send_batches(
-        self, query: PreparedQuery, request: Execute, parameters: list[pa.Scalar], control: RunControl
-    ) -> object:
-        settings = request.run.settings
-        if request.part is None:
-            reader = query.execute(parameters, settings, control)
-        else:
-            snapshot = self._worker.find_snapshot(request.part.snapshot) or query.reopen(request.part)
-            self._worker.keep_snapshot(request.part.snapshot, snapshot)
-            reader = query.execute_part(request.part, parameters, settings, control, snapshot)
-        schema_bytes = len(query.serialized_schema)
-        is_first = True
-        with reader:
-            for batch in reader:
-                for part in slice_batch(batch, self._worker.options.max_batch_bytes):
-                    control.check()
-                    self._send_batch(part, schema_bytes, control, is_first=is_first)
-                    is_first = False
-        metrics = control.metrics
-        scans = control.end()[1]
-        return tuple(RemoteScan(one.read, one.measure(metrics) if metrics else None) for one in scans)
-
-    def _send_batch(
-        self, batch: pa.RecordBatch, schema_bytes: int, control: RunControl, *, is_first: bool
-    ) -> None:
-        reads = control.reads if is_first else None
-        if pa.ipc.get_record_batch_size(batch) <= INLINE_BYTES:
-            self._channel.send(InlineBatch(batch.serialize().to_pybytes(), reads))
-            return
-        if reads is not None:
-            self._channel.send(Started(reads))
-        stored, descriptor = self._segments.write(batch, schema_bytes, control.check)
-        if descriptor is None:
-            self._channel.send(stored)
-            return
-        try:
-            self._channel.send(stored, descriptor)
-        finally:
-            os.close(descriptor)
-
-
-def limit_memory(more_bytes: int) -> None:
-    """Let this process allocate so many bytes more; what asks for more fails, and may end the process."""
-    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
-    # Allocators have reserved much at their start that they may never touch.
-    limit = int(status["VmData"].split()[0]) * 1024 + more_bytes
-    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
-
-
-def run_worker(options: WorkerOptions, control: socket.socket) -> None:
-    """Serve statements until the front process ends, or closes the control channel; then end the process."""
-    # The front process decides when its workers end; Ctrl-C in a terminal reaches all of them.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
-    if options.configure_logging is not None:
-        options.configure_logging()
-    # The kernel's memory killer takes workers before the front process.
-    with suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:  # noqa: PTH123 - no file
-        score.write(_FIRST_TO_DIE)
-    limit_memory(options.memory_bytes)
-    prepare_allocators(max(options.partitions or 1, 2))
-    try:
-        Worker(options, Channel(control)).serve()
-    except ChannelClosedError:
-        pass
-    except Exception:
-        logger.exception("a worker ends")
-    finally:
-        # Threads of DataFusion may run Python, and would abort an interpreter that shuts down.
-        os._exit(0)
