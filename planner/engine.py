@@ -36,7 +36,7 @@ from planner.writes.dml.insert import (
     prepare_long_insert,
     read_long_insert,
 )
-from planner.writes.dml.merge import prepare_merge
+from planner.writes.dml.merging.merge import prepare_merge
 from planner.writes.dml.prepared_write import PreparedRows, PreparedWrite, WriteResult
 from planner.writes.dml.restore import prepare_restore
 from planner.writes.dml.statement.target import check_may_write

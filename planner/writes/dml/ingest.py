@@ -19,10 +19,11 @@ from planner.bridge.value_sizes import MAX_MEASURED, split_batch
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings
 from planner.writes.base_writes import BaseWrite
-from planner.writes.dml.prepared_write import WriteResult, retry_if_fenced, write_rows
+from planner.writes.dml.prepared_write import WriteResult
 from planner.writes.dml.statement.target import Target, find_target
 from planner.writes.dml.statement.text import ReadSession
 from planner.writes.dml.values.assignment import check_assignable, check_required_columns, fill_batch
+from planner.writes.dml.writing_step import retry_if_fenced, write_rows
 
 PART_ROWS = 65_536
 PART_BYTES = 32 << 20

@@ -22,15 +22,18 @@ from planner.scans.settings import SessionSettings
 from planner.sql.statement_reader import NO_PART, Part, StatementReader
 from planner.writes.base_writes import BaseWrite
 from planner.writes.dml.ingest import split_into_parts, write_parts
-from planner.writes.dml.on_conflict import Conflict, ConflictText, OnConflict, prepare_conflict, read_conflict
+from planner.writes.dml.merging.on_conflict import (
+    Conflict,
+    ConflictText,
+    OnConflict,
+    prepare_conflict,
+    read_conflict,
+)
 from planner.writes.dml.prepared_write import (
-    Outcome,
     PreparedRows,
     WriteResult,
     build_parameter_schema,
     check_parameter_count,
-    retry_if_fenced,
-    write_rows,
 )
 from planner.writes.dml.reading.rows_query import prepare_returning, read_returning
 from planner.writes.dml.statement.target import Target, find_target
@@ -50,6 +53,7 @@ from planner.writes.dml.values.assignment import (
 )
 from planner.writes.dml.values.long_values import LongInsert, shorten_values
 from planner.writes.dml.values.values_rows import ValuesRows, prepare_values_rows, read_values_rows
+from planner.writes.dml.writing_step import Outcome, retry_if_fenced, write_rows
 
 _ENDS = (("ON", "CONFLICT"), ("ON", "DUPLICATE"), ("RETURNING",))
 _QUERY = frozenset({"SELECT", "WITH", "FROM", "(", "TABLE"})

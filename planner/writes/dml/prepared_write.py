@@ -1,43 +1,32 @@
-"""Prepared statements that change data, and the step that reads rows, computes changes and writes them.
-
-The step holds the regions that it writes, and is repeated if another writer claims one of them.
-"""
+"""Prepared statements that change data."""
 
 from __future__ import annotations
 
-import random
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
-from typing import ClassVar, TypeVar
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from memwal.errors import InvalidInputError, LanceGatewayError, copy_error
 from memwal.storage.table_names import TableName
-from memwal.writing import Changes, FencedError, TableWriter, WriteReceipt
+from memwal.writing import FencedError
 from planner.bridge.plain_types import plain_type
 from planner.bridge.run_control import RunControl
 from planner.scans.settings import SessionSettings
 from planner.tables.state.extended_tables import ROW_NUMBER
 from planner.writes.base_writes import BaseWrite, move_to_base
 from planner.writes.dml.reading.key_rows import Rows
-from planner.writes.dml.reading.read_rows import PlannedRows, ReadStep, collect_rows, combine_batches
+from planner.writes.dml.reading.read_rows import PlannedRows, collect_rows, combine_batches
 from planner.writes.dml.reading.rows_query import NO_COLUMNS, Returning
 from planner.writes.dml.statement.target import Target
 from planner.writes.dml.statement.text import SourceQuery
-
-ATTEMPTS = 12
-"""Attempts per statement. Each claims the regions again, so more of them would slow other writers."""
-_PAUSE_SECONDS = 0.005
-_MAX_PAUSE_SECONDS = 0.5
-
-T = TypeVar("T")
+from planner.writes.dml.writing_step import ATTEMPTS, Outcome, pause, read_and_write
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,138 +120,6 @@ def check_parameter_count(values: Sequence[object], schema: pa.Schema) -> None:
     if len(values) != len(schema):
         msg = f"the statement has {len(schema)} parameter(s), but {len(values)} were bound"
         raise InvalidInputError(msg)
-
-
-@dataclass(frozen=True, eq=False)
-class Outcome:
-    """Changes computed from rows that were read.
-
-    Attributes:
-        affected: number of rows that the statement reports.
-        changes: rows and keys to write; None if there are none.
-        returned_rows: rows that RETURNING is evaluated over.
-    """
-
-    affected: int
-    changes: Changes | None
-    returned_rows: pa.Table
-
-
-def retry_if_fenced(step: Callable[[], T], table: str) -> T:
-    """Run a step, and run it again if another writer fenced it.
-
-    Args:
-        step: writes all or nothing, and raises `FencedError` if it wrote nothing; fails if it was stopped.
-        table: name of the table, for messages.
-
-    Raises:
-        FencedError: every attempt was fenced; nothing was written.
-        LanceGatewayError: an error of the step.
-    """
-    for attempt in range(ATTEMPTS):
-        try:
-            return step()
-        except FencedError as error:
-            if attempt == ATTEMPTS - 1:
-                msg = (
-                    f"other writers claimed regions of table {table!r} {ATTEMPTS} times while this statement "
-                    f"was about to write, and nothing was written: send it again ({error})"
-                )
-                raise FencedError(msg) from error
-        _pause(attempt)
-    raise AssertionError
-
-
-def read_and_write(
-    target: Target,
-    step: ReadStep,
-    compute: Callable[[pa.Table], Outcome],
-    control: RunControl,
-    *,
-    durable: bool,
-) -> tuple[Outcome, WriteReceipt]:
-    """Read rows, compute changes and write them while holding the regions exclusively.
-
-    Args:
-        target: table.
-        step: reads at consistency "strong", once per attempt.
-        compute: computes the changes from the rows.
-        control: cancels the execution before it writes.
-        durable: whether acknowledged rows must survive the end of this process.
-
-    Raises:
-        FencedError: every attempt was fenced by another writer; nothing was written.
-        LanceGatewayError: reading, computing or writing failed.
-    """
-    if control.transaction is not None:
-        outcome = compute(step.rows())
-        if outcome.changes is None:
-            return outcome, WriteReceipt({}, durable)
-        return outcome, write_rows(target, outcome.changes, control, durable=durable, reads_first=True)
-    writer = target.table.writer()
-    held_ids: set[str] = set()
-
-    def attempt() -> tuple[Outcome, WriteReceipt] | None:
-        control.check()
-        held_ids.update(step.regions(writer))
-        with writer.exclusive(frozenset(held_ids)) as held:
-            outcome = compute(step.rows())
-            if outcome.changes is None:
-                return outcome, WriteReceipt({}, durable)
-            needed = set() if step.is_whole else _find_regions(target, writer, outcome.changes)
-            if not needed <= held_ids:
-                # Some rows lie in regions that were created meanwhile, or that only their values tell.
-                held_ids.update(needed)
-                return None
-            _take_room(target, outcome.changes)
-            control.begin_writing()
-            return outcome, held.write(outcome.changes, durable=durable)
-
-    while (result := retry_if_fenced(attempt, target.name)) is None:
-        pass
-    return result
-
-
-def write_rows(
-    target: Target, changes: Changes, control: RunControl, *, durable: bool, reads_first: bool = False
-) -> WriteReceipt:
-    """Write changes, or keep them in the transaction that the execution is part of.
-
-    Args:
-        target: table.
-        changes: of any number of regions.
-        control: cancels the execution before it writes.
-        durable: whether acknowledged rows must survive the end of this process.
-        reads_first: whether they were computed from rows of the same keys, which a transaction has read.
-
-    Raises:
-        LanceGatewayError: as `TableWriter.write`.
-    """
-    _take_room(target, changes)
-    if control.transaction is None:
-        control.begin_writing()
-        return target.table.writer().write(changes, durable=durable)
-    control.check()
-    kept: WriteReceipt = control.transaction.write(target, changes, reads_first=reads_first)
-    return kept
-
-
-def _take_room(target: Target, changes: Changes) -> None:
-    target.table.take_room(
-        sum(rows.nbytes for rows in (changes.upserts, changes.deletes) if rows is not None)
-    )
-
-
-def _find_regions(target: Target, writer: TableWriter, changes: Changes) -> set[str]:
-    written = [rows for rows in (changes.upserts, changes.deletes) if rows is not None]
-    places = [rows.select(list(target.place_columns)) for rows in written]
-    return {region_id for rows in places for region_id in writer.find_regions(rows)}
-
-
-def _pause(attempt: int) -> None:
-    """Sleep for a random time, so that two processes don't keep fencing each other."""
-    longest = min(_PAUSE_SECONDS * 2**attempt, _MAX_PAUSE_SECONDS)
-    threading.Event().wait(random.uniform(0, longest))  # noqa: S311 - no secret
 
 
 @dataclass(frozen=True, eq=False)
@@ -395,7 +252,7 @@ class PreparedChange(PreparedRows):
             try:
                 with BaseWrite.queue(table, control) if attempt else nullcontext():
                     if attempt:
-                        _pause(attempt)
+                        pause(attempt)
                     if not self.write_target.is_plain:
                         move_to_base(table, control)
                     return self._try_numbered(parameters, control)
@@ -438,8 +295,3 @@ class PreparedChange(PreparedRows):
                 yield from combine_batches(batches)
             else:
                 yield collect_rows(batches, self.target)
-
-
-def empty_outcome(target: Target) -> Outcome:
-    """Return the outcome of a statement that found no rows to change."""
-    return Outcome(0, None, target.schema.empty_table())

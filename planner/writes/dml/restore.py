@@ -25,13 +25,7 @@ from planner.sql.as_of import AsOf, read_as_of, read_state
 from planner.sql.statement_reader import Part
 from planner.sql.tokens import STRING, quote
 from planner.tables.state.extended_tables import ROW_NUMBER
-from planner.writes.dml.prepared_write import (
-    Outcome,
-    PreparedChange,
-    PreparedWrite,
-    WriteResult,
-    empty_outcome,
-)
+from planner.writes.dml.prepared_write import PreparedChange, PreparedWrite, WriteResult
 from planner.writes.dml.reading.read_rows import (
     MAX_COLLECTED_BYTES,
     PlannedRows,
@@ -42,6 +36,7 @@ from planner.writes.dml.reading.rows_query import NO_COLUMNS, Returning
 from planner.writes.dml.statement.target import Target, find_target
 from planner.writes.dml.statement.text import ReadSession, Splice, WriteText, read_statement
 from planner.writes.dml.values.assignment import assign
+from planner.writes.dml.writing_step import Outcome, empty_outcome
 
 _STATES = "VERSION [AS OF] n, TAG 'name', or TIMESTAMP [AS OF] '..'"
 

@@ -20,13 +20,7 @@ from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings, Shortcut
 from planner.sql.statement_reader import Part
 from planner.sql.tokens import quote
-from planner.writes.dml.prepared_write import (
-    Compute,
-    Outcome,
-    PreparedChange,
-    build_parameter_schema,
-    empty_outcome,
-)
+from planner.writes.dml.prepared_write import Compute, PreparedChange, build_parameter_schema
 from planner.writes.dml.reading.key_rows import Rows, plan_key_rows
 from planner.writes.dml.reading.read_rows import PlannedRows, find_repeated_row, keep_last_of_key
 from planner.writes.dml.reading.rows_query import prepare_returning, read_returning
@@ -34,6 +28,7 @@ from planner.writes.dml.statement.target import Target, find_target
 from planner.writes.dml.statement.text import ReadSession, Splice, WriteText, read_statement
 from planner.writes.dml.values.assignment import assign
 from planner.writes.dml.values.set_clause import SetColumns, prepare_set_columns, read_assignments
+from planner.writes.dml.writing_step import Outcome, empty_outcome
 
 _SET = "set#"
 

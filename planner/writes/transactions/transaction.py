@@ -34,9 +34,9 @@ from planner.tables.state.transaction_table import (
     TransactionTable,
     build_own_rows,
 )
-from planner.writes.dml.prepared_write import retry_if_fenced
 from planner.writes.dml.reading.read_rows import format_key, select_distinct_keys
 from planner.writes.dml.statement.target import Target
+from planner.writes.dml.writing_step import retry_if_fenced
 from planner.writes.transactions.others import check_same, find_difference, find_newest
 from planner.writes.transactions.written_table import Mark, WrittenTable, merge_changes
 

@@ -17,20 +17,15 @@ from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings
 from planner.sql.statement_reader import Part
 from planner.sql.tokens import quote
-from planner.writes.dml.prepared_write import (
-    Compute,
-    Outcome,
-    PreparedChange,
-    build_parameter_schema,
-    empty_outcome,
-)
-from planner.writes.dml.read_merge import Action, ClauseText, Match, read_merge
+from planner.writes.dml.merging.read_merge import Action, ClauseText, Match, read_merge
+from planner.writes.dml.prepared_write import Compute, PreparedChange, build_parameter_schema
 from planner.writes.dml.reading.read_rows import PlannedRows, find_repeated_key, find_repeated_row, format_key
 from planner.writes.dml.reading.rows_query import prepare_returning
 from planner.writes.dml.statement.target import Target, find_target
 from planner.writes.dml.statement.text import ReadSession, Splice, WriteText, read_statement
 from planner.writes.dml.values.assignment import assign, check_required_columns, fill_columns
 from planner.writes.dml.values.set_clause import Assignment, SetColumns, prepare_set_columns, read_assignments
+from planner.writes.dml.writing_step import Outcome, empty_outcome
 
 TARGET = "target#"
 """Prefix of the target's columns in the join."""

@@ -12,15 +12,16 @@ from memwal.writing import Changes, WriteReceipt
 from planner.bridge.run_control import RunControl
 from planner.sql.statement_reader import NO_PART, Part, StatementReader
 from planner.sql.tokens import quote
-from planner.writes.dml.merge import Clause, build_merge, splice_join
-from planner.writes.dml.prepared_write import Compute, Outcome, read_and_write
-from planner.writes.dml.read_merge import Action, Match
+from planner.writes.dml.merging.merge import Clause, build_merge, splice_join
+from planner.writes.dml.merging.read_merge import Action, Match
+from planner.writes.dml.prepared_write import Compute
 from planner.writes.dml.reading.key_rows import rows_of_keys
 from planner.writes.dml.reading.read_rows import ReadStep, exclude_keys, select_distinct_keys
 from planner.writes.dml.reading.rows_query import RowsQuery
 from planner.writes.dml.statement.target import Target
 from planner.writes.dml.statement.text import ReadSession, Splice, WriteText
 from planner.writes.dml.values.set_clause import SetColumns, prepare_set_columns, read_assignments
+from planner.writes.dml.writing_step import Outcome, read_and_write
 
 _EXCLUDED = "excluded"
 
