@@ -40,7 +40,15 @@ from planner.binding.tools.postgres_words import speak_datafusion
 from planner.binding.tools.session_functions import WORDS, Asker, tell_asker
 from planner.binding.tools.show_lists import LISTED, list_by_query, show_table, shows_table
 from planner.binding.value_types import find_computed
+from planner.search.search_call import (
+    SearchFunction,
+    exclude_subqueries,
+    find_search_function,
+    read_call,
+    render_subquery,
+)
 from planner.sql.dialects.names import NamedTable
+from planner.sql.edits import Edit, Piece, Slot, splice
 from planner.sql.limits import SHALLOW_WORDS, SIZE_WORDS, check_depth, check_literal_sizes, find_sizes
 from planner.sql.references import (
     MAX_RELATIONS,
@@ -51,26 +59,8 @@ from planner.sql.references import (
 )
 from planner.sql.rewrites.misread_clauses import MISREAD, refuse_misread
 from planner.sql.row_lineage import LINEAGE_WORDS, LineageScopes
-from planner.sql.search_call import (
-    SearchFunction,
-    exclude_subqueries,
-    find_search_function,
-    read_call,
-    render_subquery,
-)
 from planner.sql.standard.spell_out import spell_out
-from planner.sql.tokens import (
-    VECTOR,
-    Edit,
-    Piece,
-    PlacedMessage,
-    Slot,
-    SqlText,
-    number_parameters,
-    quote,
-    splice,
-    tokenize,
-)
+from planner.sql.tokens import VECTOR, PlacedMessage, SqlText, number_parameters, quote, tokenize
 from planner.system.catalogs.functions import OWN_NAMES
 from planner.tables.state.extended_tables import Extension, split_extension
 

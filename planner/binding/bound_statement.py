@@ -19,10 +19,11 @@ from planner.binding.key_query import KeyQuery
 from planner.bridge.distance_functions import is_vector_type
 from planner.bridge.parameter_types import plain_value, sql_literal, sql_type, to_bindable
 from planner.scans.changes.key_parts import KeyPart
+from planner.search.search_call import QueryVectors, SearchCall
 from planner.sql.as_of import AsOf
+from planner.sql.edits import Piece, Slot
 from planner.sql.limits import check_bound_size
-from planner.sql.search_call import QueryVectors, SearchCall
-from planner.sql.tokens import VECTOR, Piece, PlacedMessage, Slot
+from planner.sql.tokens import VECTOR, PlacedMessage
 
 MAX_QUERIES = 10_000
 """The number of vectors that one subquery may give."""

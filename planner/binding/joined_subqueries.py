@@ -16,8 +16,8 @@ from memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
 from memwal.storage.table_names import MAIN_SCHEMA
 from planner.binding.changes.positions import STATE_FUNCTIONS
 from planner.binding.names import NameResolver
+from planner.search.search_call import SearchFunction
 from planner.sql.rewrites.misread_clauses import has_unnested_columns
-from planner.sql.search_call import SearchFunction
 from planner.sql.standard.spell_out import spell_out
 from planner.sql.subqueries.dialect import RewritingError, parse_query, write_parameter
 from planner.sql.subqueries.rewriting import (

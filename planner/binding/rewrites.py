@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from planner.binding.distance_operators import DISTANCE_WORDS, find_called_distances, rewrite_distances
 from planner.bridge.json.functions import JSON_FUNCTIONS
+from planner.sql.edits import Edit
 from planner.sql.rewrites.cast_keys import rewrite_cast_keys
 from planner.sql.rewrites.clauses import rewrite_fetch, rewrite_recursive_columns
 from planner.sql.rewrites.computed_lists import compute_lists_by_row
@@ -35,7 +36,7 @@ from planner.sql.standard.instants.late_comparisons import COMPARISONS, compare_
 from planner.sql.standard.instants.late_truncations import truncate_late_instants
 from planner.sql.standard.instants.late_years import compare_late_years
 from planner.sql.standard.instants.times_of_day import add_to_times
-from planner.sql.tokens import Edit, SqlText
+from planner.sql.tokens import SqlText
 
 NESTED: Final = "SELECT .. SELECT"
 """Among the words of a text that has several SELECTs."""

@@ -9,9 +9,10 @@ from typing import Final
 
 from memwal.errors import UnsupportedError
 from planner.binding.bound_statement import StatementKind
+from planner.sql.edits import Edit
 from planner.sql.references import QUERY_STARTS
 from planner.sql.rewrites.misread_clauses import refuse_misread
-from planner.sql.tokens import Edit, SqlText
+from planner.sql.tokens import SqlText
 
 _OFFERED: Final = (
     "there are SELECT, WITH, VALUES, EXPLAIN [ANALYZE], DESCRIBE, SHOW, SET, RESET, USE, and "

@@ -43,9 +43,9 @@ from planner.plans.leaves.resident_tables import NO_RESIDENTS, RESIDENT_ROWS, Re
 from planner.scans.query_run import QueryRun
 from planner.scans.table_leaf import TableLeaf
 from planner.search.nearest_leaf import configure_leaves
+from planner.search.search_call import SearchCall
 from planner.search.search_scan import build_search_leaf
 from planner.sql.rewrites.scalar_subqueries import keep_conditions_in_place
-from planner.sql.search_call import SearchCall
 from planner.tables.state.catalog import Catalog
 from planner.tables.visibility.visibility import Visibility
 

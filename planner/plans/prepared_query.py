@@ -28,8 +28,8 @@ from planner.scans.explain.texts import explain_plans
 from planner.scans.failures import retry_if_files_vanish
 from planner.scans.query_run import QueryRun
 from planner.scans.settings import SessionSettings, Shortcut
+from planner.search.search_call import SearchCall
 from planner.search.search_scan import DirectSearch, build_search_leaf, read_direct_search
-from planner.sql.search_call import SearchCall
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.state.extended_tables import split_extension
 

@@ -18,7 +18,7 @@ from execnodes.search.source import MAX_K, MAX_ROWS, Staleness, VectorRequest
 from execnodes.text.query.query import TextQuery
 from execnodes.text.query.syntax import TEXT_OPTIONS, parse_text_query
 from memwal.errors import InvalidInputError, NotFoundError
-from planner.sql.search_call import QueryVectors, Value
+from planner.search.search_call import QueryVectors, Value
 
 DEFAULT_K = 10
 METRICS = ("l2", "cosine", "dot", "hamming")

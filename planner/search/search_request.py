@@ -34,8 +34,8 @@ from execnodes.search.source import (
 from execnodes.text.query.query import TextQuery
 from memwal.errors import InvalidInputError
 from planner.search.arguments import Arguments, has_many_vectors, read_text_query, read_vector_request
+from planner.search.search_call import SearchCall, SearchFunction, Subquery, Value
 from planner.search.sources.catch_up import CatchUpMode
-from planner.sql.search_call import SearchCall, SearchFunction, Subquery, Value
 
 MAX_RRF_K = 1_000_000
 

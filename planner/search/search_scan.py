@@ -33,9 +33,9 @@ from planner.scans.table_leaf import TableLeaf
 from planner.search.conditions.row_admission import Admission, combine_with_policy, list_indexed_columns
 from planner.search.conditions.row_conditions import Condition, SearchConditions, divide_conditions
 from planner.search.plan_search import SearchPlan, SearchPlanner
+from planner.search.search_call import SearchCall, SearchFunction
 from planner.search.search_request import Search, build_result_schema, list_added_fields, read_search
 from planner.search.sources.catch_up import CatchUpMode
-from planner.sql.search_call import SearchCall, SearchFunction
 from planner.tables.sources.base_table import BaseTable
 
 

@@ -1,1 +1,1 @@
-"""Read SQL text: tokens, table references, parameters, limits, and the dialects of other systems."""
+"""Read SQL text: tokens, edits, table references, parameters, limits, and the dialects of other systems."""

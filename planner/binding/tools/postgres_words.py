@@ -16,8 +16,9 @@ from types import MappingProxyType
 from typing import Final
 
 from planner.bridge.parameter_types import sql_type
+from planner.sql.edits import Edit, apply_edits
 from planner.sql.standard.spellings.results import find_cast_operand, is_result
-from planner.sql.tokens import QUOTED, STRING, Edit, SqlText, apply_edits, quote, tokenize
+from planner.sql.tokens import QUOTED, STRING, SqlText, quote, tokenize
 from planner.system.catalogs.functions import CATALOG_FUNCTIONS, FUNCTION_NAMES, CatalogFunction
 from planner.system.catalogs.pg_catalog import ALWAYS_EMPTY
 from planner.system.catalogs.relations import INFORMATION_SCHEMA, PG_CATALOG

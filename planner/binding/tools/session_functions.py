@@ -15,8 +15,9 @@ from importlib.metadata import version
 from types import MappingProxyType
 from typing import Final
 
+from planner.sql.edits import Edit, apply_edits
 from planner.sql.standard.spellings.results import is_result
-from planner.sql.tokens import STRING, Edit, SqlText, apply_edits, quote, tokenize
+from planner.sql.tokens import STRING, SqlText, quote, tokenize
 from planner.system.catalogs.fixed_settings import SERVER_VERSION, find_fixed_setting
 from planner.system.catalogs.relations import PG_CATALOG
 

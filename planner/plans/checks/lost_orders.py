@@ -15,8 +15,9 @@ from datafusion import DataFrame
 from datafusion.expr import Analyze, Explain, Limit, Projection, Sort, SubqueryAlias
 
 from planner.bridge.plan_reading import has_values
+from planner.sql.edits import Edit, apply_edits
 from planner.sql.references import QUERY_STARTS
-from planner.sql.tokens import Edit, apply_edits, tokenize
+from planner.sql.tokens import tokenize
 
 _ORDERED_VALUES: Final = re.compile(
     r"\A(?=.*\(\s*(?:select|with|values)\b).*\border\s+by\b", re.IGNORECASE | re.DOTALL

@@ -25,8 +25,9 @@ from planner.bridge.placeholder_types import expressions_of
 from planner.bridge.plan_reading import Expression, every_node
 from planner.plans.forms.multisets import FindSchema
 from planner.plans.forms.planned_frame import plan_unique
+from planner.sql.edits import Edit, apply_edits
 from planner.sql.standard.spellings.calls import Call, find_calls
-from planner.sql.tokens import STRING, Edit, SqlText, apply_edits, tokenize
+from planner.sql.tokens import STRING, SqlText, tokenize
 
 _CALLED: Final = frozenset(map(str.upper, WRITERS))
 _MARK: Final = "json_"

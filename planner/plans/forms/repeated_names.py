@@ -16,6 +16,7 @@ from typing import Final
 
 from memwal.errors import InvalidInputError
 from planner.plans.forms.multisets import FindSchema
+from planner.sql.edits import Edit, apply_edits
 from planner.sql.standard.query_bodies import (
     QueryBody,
     find_bodies,
@@ -24,7 +25,7 @@ from planner.sql.standard.query_bodies import (
     find_sort_keys,
     split_alias,
 )
-from planner.sql.tokens import Edit, SqlText, apply_edits, quote, tokenize
+from planner.sql.tokens import SqlText, quote, tokenize
 
 _STAR_OPTIONS: Final = frozenset({"EXCLUDE", "EXCEPT", "REPLACE", "RENAME"})
 _DIRECTIONS: Final = frozenset({"ASC", "DESC", "NULLS", "FIRST", "LAST"})

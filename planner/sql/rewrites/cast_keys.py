@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner.sql.tokens import Edit, SqlText
+from planner.sql.edits import Edit
+from planner.sql.tokens import SqlText
 
 _CASTS = frozenset({"CAST", "TRY_CAST"})
 

@@ -25,7 +25,8 @@ from collections.abc import Iterator
 from sqlglot.tokenizer_core import TokenType
 
 from memwal.errors import UnsupportedError
-from planner.sql.tokens import STRING, Edit, PlacedMessage, SqlText, quote
+from planner.sql.edits import Edit
+from planner.sql.tokens import STRING, PlacedMessage, SqlText, quote
 
 _LIKES = frozenset({"LIKE", "ILIKE"})
 _WILDCARDS = frozenset("%_")

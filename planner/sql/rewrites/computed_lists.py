@@ -20,9 +20,10 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from memwal.errors import UnsupportedError
+from planner.sql.edits import Edit
 from planner.sql.rewrites.truth_position import find_subject_start
 from planner.sql.statement_reader import Part, StatementReader
-from planner.sql.tokens import Edit, SqlText
+from planner.sql.tokens import SqlText
 
 _CONDITIONAL: Final = frozenset({"CASE", "COALESCE", "NVL", "NVL2", "IFNULL", "SELECT"})
 _QUERIES: Final = frozenset({"SELECT", "WITH", "VALUES", "TABLE"})

@@ -14,8 +14,9 @@ from collections.abc import Iterator
 from types import MappingProxyType
 from typing import Final
 
+from planner.sql.edits import Copy, Edit, Piece
 from planner.sql.rewrites.truth_position import find_subject_start
-from planner.sql.tokens import QUOTED, STRING, Copy, Edit, Piece, SqlText
+from planner.sql.tokens import QUOTED, STRING, SqlText
 
 OPPOSITES: Final = MappingProxyType({"=": "=", "<": ">", ">": "<", "<=": ">=", ">=": "<="})
 """The comparisons that are combined, each with the one that means the same of exchanged sides."""

@@ -26,7 +26,8 @@ import re
 from collections.abc import Callable, Collection, Iterator
 from itertools import pairwise
 
-from planner.sql.tokens import Copy, Edit, Piece, SqlText, apply_edits, tokenize
+from planner.sql.edits import Copy, Edit, Piece, apply_edits
+from planner.sql.tokens import SqlText, tokenize
 
 _EXTREMES = frozenset({"MIN", "MAX"})
 _FUNCTIONS = _EXTREMES | {"COUNT", "SUM"}

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner.sql.tokens import Copy, Edit, Piece, SqlText, apply_edits, tokenize
+from planner.sql.edits import Copy, Edit, Piece, apply_edits
+from planner.sql.tokens import SqlText, tokenize
 
 _BEHIND_KEYS = frozenset({"ASC", "DESC", "NULLS", ",", ")", "RANGE", "ROWS", "GROUPS"})
 _BEHIND_ARGUMENTS = frozenset({",", "ORDER", "IGNORE", "RESPECT"})

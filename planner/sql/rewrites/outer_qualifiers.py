@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final
 
-from planner.sql.tokens import Edit, SqlText, quote
+from planner.sql.edits import Edit
+from planner.sql.tokens import SqlText, quote
 
 QUALIFIER: Final = '"#"'
 """The schema that such names get."""

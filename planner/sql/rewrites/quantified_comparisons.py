@@ -37,6 +37,7 @@ from enum import Enum
 
 from memwal.errors import UnsupportedError
 from memwal.transforms.determinism import has_unstable_call
+from planner.sql.edits import Copy, Edit, Piece
 from planner.sql.rewrites.constant_sides import reads_no_columns
 from planner.sql.rewrites.scalar_subqueries import (
     find_condition_of_one_row,
@@ -44,7 +45,7 @@ from planner.sql.rewrites.scalar_subqueries import (
     is_quantified,
 )
 from planner.sql.rewrites.truth_position import TruthPosition, find_subject_start, find_truth_position
-from planner.sql.tokens import QUOTED, STRING, Copy, Edit, Piece, PlacedMessage, SqlText
+from planner.sql.tokens import QUOTED, STRING, PlacedMessage, SqlText
 
 _SUBQUERIES = frozenset({"SELECT", "WITH"})
 _ANY = frozenset({"ANY", "SOME"})

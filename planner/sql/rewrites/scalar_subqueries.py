@@ -26,7 +26,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner.sql.tokens import Copy, Edit, Piece, SqlText, apply_edits, tokenize
+from planner.sql.edits import Copy, Edit, Piece, apply_edits
+from planner.sql.tokens import SqlText, tokenize
 
 _OF_ROWS = frozenset(
     {"FROM", "JOIN", "IN", "EXISTS", "ANY", "SOME", "ALL", "AS", "UNION", "EXCEPT", "INTERSECT", "UNNEST"}

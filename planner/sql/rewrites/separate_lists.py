@@ -16,8 +16,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from memwal.errors import UnsupportedError
+from planner.sql.edits import Edit, apply_edits
 from planner.sql.rewrites.truth_position import TruthPosition, find_subject_start, find_truth_position
-from planner.sql.tokens import Edit, SqlText, apply_edits, tokenize
+from planner.sql.tokens import SqlText, tokenize
 
 _MOST = 100
 _OF_ROWS = frozenset(TruthPosition) - {TruthPosition.OUTPUT, TruthPosition.VALUE}

@@ -12,8 +12,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from planner.sql.edits import Edit
 from planner.sql.standard.query_bodies import QueryBody, find_bodies, find_column, find_outputs, split_alias
-from planner.sql.tokens import Edit, SqlText, quote
+from planner.sql.tokens import SqlText, quote
 
 _MISREAD: Final = re.compile(r"(?![a-z_][a-z0-9_]*$)[\w$]+(?:\.[\w$]+)*")
 """Names that DataFusion takes for identifiers, and of which it makes others."""

@@ -16,6 +16,7 @@ from typing import Final
 
 from memwal.errors import UnsupportedError
 from planner.sql.as_of import AS_OF_STARTS, read_as_of
+from planner.sql.edits import Edit
 from planner.sql.standard.query_bodies import (
     QueryBody,
     find_bodies,
@@ -24,7 +25,7 @@ from planner.sql.standard.query_bodies import (
     outside,
     split_alias,
 )
-from planner.sql.tokens import Edit, PlacedMessage, SqlText, quote
+from planner.sql.tokens import PlacedMessage, SqlText, quote
 
 _MERGING: Final = frozenset({"RIGHT", "FULL"})
 """Joins with rows that have no partner on the left."""

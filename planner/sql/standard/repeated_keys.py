@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from memwal.transforms.determinism import has_unstable_call
+from planner.sql.edits import Edit
 from planner.sql.standard.query_bodies import find_bodies, find_outputs, outside, split, split_alias
-from planner.sql.tokens import Edit, SqlText, quote
+from planner.sql.tokens import SqlText, quote
 
 _AFTER_KEYS: Final = frozenset({"HAVING", "QUALIFY", "WINDOW"})
 _SETS: Final = frozenset({"GROUPING", "ROLLUP", "CUBE", "ALL", "("})

@@ -10,6 +10,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from memwal.errors import UnsupportedError
+from planner.sql.edits import apply_edits
 from planner.sql.limits import check_depth, check_literal_sizes
 from planner.sql.rewrites.computed_lists import compute_lists_by_row
 from planner.sql.rewrites.misread_clauses import refuse_misread
@@ -22,7 +23,7 @@ from planner.sql.standard.instants.times_of_day import add_to_times
 from planner.sql.standard.spell_out import spell_out
 from planner.sql.standard.spellings.calls import find_calls
 from planner.sql.standard.spellings.json_values import SPELLED, TYPED
-from planner.sql.tokens import apply_edits, tokenize
+from planner.sql.tokens import tokenize
 
 
 def mend_expression(expression: str, schema: pa.Schema, *, reads_json: bool = False) -> str:

@@ -20,8 +20,9 @@ from typing import Final, TypeAlias
 
 from memwal.errors import UnsupportedError
 from memwal.transforms.determinism import has_unstable_call
+from planner.sql.edits import Copy, Edit, Piece
 from planner.sql.rewrites.truth_position import TruthPosition, find_truth_position
-from planner.sql.tokens import QUOTED, STRING, Copy, Edit, Piece, PlacedMessage, SqlText
+from planner.sql.tokens import QUOTED, STRING, PlacedMessage, SqlText
 
 _EQUAL: Final = frozenset({"="})
 _UNEQUAL: Final = frozenset({"<>", "!="})

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from planner.sql.edits import Edit, apply_edits
 from planner.sql.rewrites.clauses import rewrite_like_escapes
 from planner.sql.standard.aggregates.counted_rows import count_distinct_rows
 from planner.sql.standard.aggregates.filters import decide_filters
@@ -42,7 +43,7 @@ from planner.sql.standard.spellings.ranges import order_bounds
 from planner.sql.standard.spellings.refusals import REFUSED, refuse_functions
 from planner.sql.standard.spellings.synonyms import SYNONYMS, write_synonyms
 from planner.sql.standard.spellings.uuids import cast_to_uuids
-from planner.sql.tokens import QUOTED, STRING, Edit, SqlText, apply_edits, number_parameters, tokenize
+from planner.sql.tokens import QUOTED, STRING, SqlText, number_parameters, tokenize
 
 
 @dataclass(frozen=True, slots=True)

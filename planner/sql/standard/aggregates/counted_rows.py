@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from planner.sql.edits import Edit
 from planner.sql.standard.spellings.calls import find_calls
-from planner.sql.tokens import Edit, SqlText
+from planner.sql.tokens import SqlText
 
 
 def count_distinct_rows(text: SqlText) -> Iterator[Edit]:

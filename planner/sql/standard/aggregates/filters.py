@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from planner.sql.tokens import Edit, SqlText
+from planner.sql.edits import Edit
+from planner.sql.tokens import SqlText
 
 _TRUTH: Final = frozenset(
     {"=", "<>", "!=", "<", "<=", ">", ">=", "AND", "OR", "NOT", "IS", "IN", "BETWEEN", "LIKE", "ILIKE"}

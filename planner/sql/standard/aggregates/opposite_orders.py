@@ -12,10 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from planner.sql.edits import Edit
 from planner.sql.standard.query_bodies import split
 from planner.sql.standard.spellings.calls import Call, find_calls
 from planner.sql.standard.spellings.results import is_result
-from planner.sql.tokens import Edit, SqlText, quote
+from planner.sql.tokens import SqlText, quote
 
 _AGGREGATES: Final = frozenset({"ARRAY_AGG", "STRING_AGG", "LISTAGG"})
 

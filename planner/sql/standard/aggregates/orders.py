@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner.sql.tokens import Edit, SqlText
+from planner.sql.edits import Edit
+from planner.sql.tokens import SqlText
 
 _AGGREGATES = frozenset({"STRING_AGG", "LISTAGG", "ARRAY_AGG"})
 

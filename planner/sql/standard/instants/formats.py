@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+from planner.sql.edits import Edit
 from planner.sql.standard.spellings.calls import Call, find_calls
-from planner.sql.tokens import STRING, Edit, SqlText
+from planner.sql.tokens import STRING, SqlText
 
 _WRITES: Final = frozenset({"TO_CHAR"})
 _READ_INSTANT: Final = "TO_TIMESTAMP"

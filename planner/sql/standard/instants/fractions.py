@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from types import MappingProxyType
 
-from planner.sql.tokens import Edit, SqlText
+from planner.sql.edits import Edit
+from planner.sql.tokens import SqlText
 
 _TYPES = frozenset({"TIMESTAMP", "TIMESTAMPTZ"})
 FINER = MappingProxyType({"1": "3", "2": "3", "4": "6", "5": "6", "7": "9", "8": "9"})

@@ -21,8 +21,9 @@ from typing import Final
 
 import pyarrow as pa
 
+from planner.sql.edits import Edit
 from planner.sql.standard.instants.late_comparisons import ReadInstants
-from planner.sql.tokens import STRING, Edit, SqlText
+from planner.sql.tokens import STRING, SqlText
 
 _LENGTH: Final = re.compile(r"\s*(\d{1,9})\s*([a-z]*?)s?\s*", re.IGNORECASE)
 _MICROSECONDS: Final = MappingProxyType(

@@ -15,8 +15,9 @@ from typing import Final
 
 import pyarrow as pa
 
+from planner.sql.edits import Edit
 from planner.sql.standard.instants.late_instants import is_late
-from planner.sql.tokens import STRING, Edit, SqlText
+from planner.sql.tokens import STRING, SqlText
 
 COMPARISONS: Final = frozenset({"=", "<>", "!=", "<", "<=", ">", ">="})
 _BEFORE_VALUES: Final = COMPARISONS | frozenset(

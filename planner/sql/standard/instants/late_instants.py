@@ -12,7 +12,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from planner.sql.tokens import STRING, Edit, SqlText
+from planner.sql.edits import Edit
+from planner.sql.tokens import STRING, SqlText
 
 _YEAR = re.compile(r"\s*(\d{4,6})-\d{1,2}-\d{1,2}(?!\d)")
 _FIRST_YEAR, _LAST_YEAR = 1678, 2261

@@ -17,8 +17,9 @@ from typing import Final
 
 import pyarrow as pa
 
+from planner.sql.edits import Edit
 from planner.sql.standard.instants.late_comparisons import ReadInstants
-from planner.sql.tokens import STRING, Edit, SqlText
+from planner.sql.tokens import STRING, SqlText
 
 _ZONELESS: Final = frozenset({None, "UTC", "+00:00"})
 """Zones in which the parts of an instant are those of its number."""

@@ -13,8 +13,9 @@ from typing import Final
 
 import pyarrow as pa
 
+from planner.sql.edits import Edit
 from planner.sql.standard.instants.late_comparisons import COMPARISONS, ReadInstants
-from planner.sql.tokens import STRING, Edit, SqlText
+from planner.sql.tokens import STRING, SqlText
 
 _NUMBER: Final = "0"
 _YEARS: Final = range(1678, 2262)

@@ -12,8 +12,9 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
+from planner.sql.edits import Edit
 from planner.sql.standard.spellings.results import is_result
-from planner.sql.tokens import Edit, SqlText, quote
+from planner.sql.tokens import SqlText, quote
 
 _TYPES: Final[Mapping[str, str]] = MappingProxyType({"LOCALTIMESTAMP": "TIMESTAMP", "LOCALTIME": "TIME"})
 LOCAL: Final = frozenset(_TYPES)

@@ -15,9 +15,10 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
+from planner.sql.edits import Edit
 from planner.sql.standard.spellings.calls import find_calls
 from planner.sql.standard.spellings.results import is_result
-from planner.sql.tokens import STRING, Edit, SqlText, quote
+from planner.sql.tokens import STRING, SqlText, quote
 
 _UNITS: Final[Mapping[str, str]] = MappingProxyType(
     {

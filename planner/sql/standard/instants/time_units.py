@@ -10,8 +10,9 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from planner.sql.edits import Edit
 from planner.sql.standard.spellings.results import find_cast_operand, is_result
-from planner.sql.tokens import STRING, Edit, SqlText, quote
+from planner.sql.tokens import STRING, SqlText, quote
 
 _FINE: Final = re.compile(r"\.\d{7}")
 """Fractions that microseconds have not."""

@@ -14,9 +14,10 @@ from typing import Final
 
 import pyarrow as pa
 
+from planner.sql.edits import Edit
 from planner.sql.standard.instants.late_comparisons import ReadInstants, find_start
 from planner.sql.standard.spellings.results import is_result
-from planner.sql.tokens import STRING, Edit, SqlText, quote
+from planner.sql.tokens import STRING, SqlText, quote
 
 _SIGNS: Final = frozenset({"+", "-"})
 _BINDING: Final = frozenset({"*", "/", "%", "-", "::", "."})

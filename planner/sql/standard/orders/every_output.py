@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from memwal.errors import UnsupportedError
+from planner.sql.edits import Edit
 from planner.sql.standard.query_bodies import find_bodies, find_outputs, find_sort_keys
-from planner.sql.tokens import Edit, PlacedMessage, SqlText
+from planner.sql.tokens import PlacedMessage, SqlText
 
 _BEHIND: Final = frozenset({"ASC", "DESC", "NULLS"})
 

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from memwal.errors import UnsupportedError
-from planner.sql.tokens import Edit, PlacedMessage, SqlText
+from planner.sql.edits import Edit
+from planner.sql.tokens import PlacedMessage, SqlText
 
 _BOUND_ENDS: Final = frozenset({"PRECEDING", "FOLLOWING", "ROW"})
 _EXCLUDED: Final = frozenset({"CURRENT", "GROUP", "TIES"})

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from planner.sql.tokens import Copy, Edit, SqlText
+from planner.sql.edits import Copy, Edit
+from planner.sql.tokens import SqlText
 
 _PARTS = frozenset({"PARTITION", "ORDER", "ROWS", "RANGE", "GROUPS"})
 _FRAMES = frozenset({"ROWS", "RANGE", "GROUPS"})

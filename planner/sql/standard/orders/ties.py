@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from memwal.errors import UnsupportedError
+from planner.sql.edits import Copy, Edit, Piece
 from planner.sql.standard.query_bodies import (
     QueryBody,
     find_bodies,
@@ -16,7 +17,7 @@ from planner.sql.standard.query_bodies import (
     find_sort_keys,
     split_alias,
 )
-from planner.sql.tokens import Copy, Edit, Piece, PlacedMessage, SqlText
+from planner.sql.tokens import PlacedMessage, SqlText
 
 _DIRECTIONS = frozenset({"ASC", "DESC", "NULLS"})
 _ROWS = frozenset({"ROW", "ROWS"})

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from memwal.errors import InvalidInputError, UnsupportedError
+from planner.sql.edits import Copy, Edit, Piece
 from planner.sql.standard.query_bodies import split
 from planner.sql.standard.spellings.results import is_result
-from planner.sql.tokens import Copy, Edit, Piece, PlacedMessage, SqlText, quote
+from planner.sql.tokens import PlacedMessage, SqlText, quote
 
 _NO_CALLS: Final = frozenset(
     {".", "WITH", "RECURSIVE", "AS", "INTO", "UPDATE", "TABLE", "VIEW", "INDEX", "FETCH", "NULLS"}

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from planner.sql.edits import Edit
 from planner.sql.standard.spellings.results import is_result
-from planner.sql.tokens import STRING, Edit, SqlText, quote
+from planner.sql.tokens import STRING, SqlText, quote
 
 _LARGEST: Final = 2**64
 _BASES: Final = {"0x": 16, "0b": 2}

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from planner.sql.tokens import Edit, SqlText
+from planner.sql.edits import Edit
+from planner.sql.tokens import SqlText
 
 HALVES: Final = frozenset({"SEMI", "ANTI"})
 _SIDES: Final = frozenset({"LEFT", "RIGHT", "NATURAL", "AS", "."})

@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from planner.sql.edits import Copy, Edit, Piece
 from planner.sql.standard.query_bodies import find_column
 from planner.sql.standard.spellings.calls import Call, find_calls
 from planner.sql.standard.spellings.json_values import CHANGES, JSON_TYPES, write_value
 from planner.sql.standard.spellings.results import find_cast_operand, is_result
-from planner.sql.tokens import STRING, Copy, Edit, Piece, SqlText, quote
+from planner.sql.tokens import STRING, SqlText, quote
 
 _CASTS: Final = {"CAST": "json_cast", "TRY_CAST": "json_try_cast"}
 _KINDS: Final = frozenset({"VALUE", "ARRAY", "OBJECT", "SCALAR"})

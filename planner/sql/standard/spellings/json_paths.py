@@ -12,10 +12,11 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
+from planner.sql.edits import Copy, Edit, Piece
 from planner.sql.standard.spellings.calls import find_calls
 from planner.sql.standard.spellings.json_values import JSON_TYPES
 from planner.sql.standard.spellings.results import find_cast_operand, is_result
-from planner.sql.tokens import Copy, Edit, Piece, SqlText, quote
+from planner.sql.tokens import SqlText, quote
 
 ARROWS: Final[Mapping[str, str]] = MappingProxyType({"->": "json_extract", "->>": "json_extract_string"})
 _NAMES: Final[Mapping[str, str]] = MappingProxyType(

@@ -15,9 +15,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from planner.sql.edits import Edit
 from planner.sql.standard.query_bodies import outside
 from planner.sql.standard.spellings.calls import Call, find_calls
-from planner.sql.tokens import STRING, Edit, SqlText
+from planner.sql.tokens import STRING, SqlText
 
 JSON_TYPES: Final = frozenset({"JSON", "JSONB"})
 _TO_JSON: Final = frozenset({"TO_JSON", "TO_JSONB", "ARRAY_TO_JSON"})

@@ -11,8 +11,9 @@ from typing import Final
 
 from memwal.errors import UnsupportedError
 from memwal.transforms.determinism import has_unstable_call
+from planner.sql.edits import Copy, Edit, Piece
 from planner.sql.rewrites.truth_position import find_subject_start
-from planner.sql.tokens import Copy, Edit, Piece, PlacedMessage, SqlText
+from planner.sql.tokens import PlacedMessage, SqlText
 
 _ENDS: Final = frozenset(
     {"", ")", "]", "}", ",", ";", "AND", "OR", "AS", "FROM", "WHERE", "GROUP", "HAVING", "WINDOW", "QUALIFY"}

@@ -11,8 +11,9 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
+from planner.sql.edits import Edit
 from planner.sql.standard.spellings.calls import Call, find_calls
-from planner.sql.tokens import Edit, SqlText
+from planner.sql.tokens import SqlText
 
 _PARTS: Final = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")
 _DAYS: Final = "(CAST({0} AS DATE) - CAST({1} AS DATE))"

@@ -14,9 +14,10 @@ from typing import Final
 from uuid import UUID
 
 from memwal.rules import UUID_PATTERN
+from planner.sql.edits import Copy, Edit, Piece
 from planner.sql.standard.query_bodies import find_column
 from planner.sql.standard.spellings.results import find_cast_operand, is_result
-from planner.sql.tokens import STRING, Copy, Edit, Piece, SqlText, quote
+from planner.sql.tokens import STRING, SqlText, quote
 
 _FORM: Final = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"
 

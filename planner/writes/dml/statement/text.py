@@ -22,15 +22,7 @@ from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings
 from planner.sql.limits import SIZE_WORDS, check_literal_sizes
 from planner.sql.statement_reader import Part, StatementReader
-from planner.sql.tokens import (
-    STRING,
-    PlacedMessage,
-    SqlText,
-    find_place,
-    number_parameters,
-    quote,
-    tokenize,
-)
+from planner.sql.tokens import STRING, PlacedMessage, SqlText, find_place, number_parameters, quote, tokenize
 
 _AT_ONCE = 256
 """Expressions in one SELECT: DataFusion's planning grows faster than their number."""

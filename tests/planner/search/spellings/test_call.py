@@ -8,7 +8,7 @@ from memwal.storage.table_names import MAIN_SCHEMA, TableName
 from planner.binding.bind import bind
 from planner.binding.bound_statement import BoundStatement
 from planner.binding.names import TableColumns
-from planner.sql.search_call import Parameter, SearchFunction
+from planner.search.search_call import Parameter, SearchFunction
 
 
 class Names:

@@ -6,8 +6,9 @@ from itertools import product
 import pyarrow as pa
 import pytest
 
+from planner.sql.edits import apply_edits
 from planner.sql.rewrites.constant_sides import exchange_constant_sides
-from planner.sql.tokens import apply_edits, tokenize
+from planner.sql.tokens import tokenize
 from tests.support.judging.judged import Judged, open_judged
 
 T = pa.table({"id": [0, 1, 2, 3, None]})
