@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import threading
 import time
 import uuid
@@ -16,7 +15,6 @@ from typing import Any
 import pyarrow as pa
 
 from memwal.base.index_details import read_newest_version
-from memwal.base.table_place import keep_in_place
 from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError
 from memwal.storage.files import Storage
 from memwal.writing.changes import (
@@ -31,12 +29,12 @@ from memwal.writing.exclusive import LATE_SECONDS, ExclusiveRegions
 from memwal.writing.forwarding import forward_changes
 from memwal.writing.observing import RegionStats
 from memwal.writing.options import OwnershipPolicy, WriteOptions
-from memwal.writing.region.abandoned import SIGN_SECONDS, end_life, show_life
 from memwal.writing.region.claim import OwnTail
 from memwal.writing.region.region_writer import RegionWriter
 from memwal.writing.region.requests import Request, run_requests
 from memwal.writing.table.open_table import OpenTable
 from memwal.writing.table.splitting import Part, split_changes
+from memwal.writing.tidying import Tidier
 
 _log = logging.getLogger(__name__)
 _THREADS = 16
@@ -73,7 +71,7 @@ class TableWriter:
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix=f"write-{name}")
         self._stopped = threading.Event()
         self._is_closing = False
-        self._tidier: threading.Thread | None = None
+        self._tidier: Tidier | None = None
 
     @property
     def schema(self) -> pa.Schema:
@@ -216,12 +214,12 @@ class TableWriter:
         Raises:
             UnavailableError: such rows were lost, which is told once, or are not written in time.
         """
-        for writer in list(self._regions.values()):
+        for writer in self._list_regions():
             writer.settle()
 
     def stats(self) -> Sequence[RegionStats]:
         """Return the statistics of each region that this process wrote to, without any I/O."""
-        return tuple(writer.stats() for writer in list(self._regions.values()))
+        return tuple(writer.stats() for writer in self._list_regions())
 
     def flush(self, timeout_seconds: float | None = None) -> None:
         """Flush the MemTables of all regions and release these; the next write claims them again.
@@ -257,15 +255,7 @@ class TableWriter:
         deadline = self._deadline(None)
 
         def flush(region_id: str) -> None:
-            writer = RegionWriter(
-                self.name,
-                region_id,
-                lambda: table,
-                self._options,
-                self._writer_id,
-                self._pool,
-                self._stopped,
-            )
+            writer = self._create_region_writer(region_id, lambda: table)
             with suppress(SealedError):  # Its rows are flushed.
                 writer.queue.run_alone(lambda: writer.ensure_claim(deadline), deadline)
                 writer.flush(deadline)
@@ -275,7 +265,7 @@ class TableWriter:
 
     def release_regions(self) -> None:
         """Release all regions without a flush: their rows are in their logs; the next write claims again."""
-        for writer in list(self._regions.values()):
+        for writer in self._list_regions():
             writer.queue.run_alone(writer.give_back, time.monotonic() + LATE_SECONDS)
 
     def close(self, timeout_seconds: float | None = None) -> Sequence[str]:
@@ -295,8 +285,7 @@ class TableWriter:
         self._stopped.set()
         self._pool.shutdown(wait=False)
         if not failed and self._tidier is not None:
-            self._tidier.join(LATE_SECONDS)
-            end_life(self._storage, self._writer_id)
+            self._tidier.end_life()
         return tuple(failed)
 
     def abandon(self, *, drops: bool = False) -> None:
@@ -307,7 +296,7 @@ class TableWriter:
         """
         self._is_closing = True
         self._stopped.set()
-        for writer in list(self._regions.values()):
+        for writer in self._list_regions():
             writer.queue.run_alone(partial(writer.abandon, fences=drops), time.monotonic() + LATE_SECONDS)
         self._pool.shutdown(wait=drops)  # What it still closes must not come upon deleted files.
 
@@ -384,20 +373,26 @@ class TableWriter:
             return writer
         with self._lock:
             if self._tidier is None:
-                self._tidier = threading.Thread(target=self._tidy, name=f"tidy-{self.name}", daemon=True)
-                self._tidier.start()
-            return self._regions.setdefault(
-                region_id,
-                RegionWriter(
+                self._tidier = Tidier(
                     self.name,
-                    region_id,
-                    self._open_newest_table,
-                    self._options,
+                    self._storage,
                     self._writer_id,
-                    self._pool,
+                    self._options.idle_close_seconds,
+                    self._list_regions,
+                    self.is_there,
                     self._stopped,
-                ),
+                )
+            return self._regions.setdefault(
+                region_id, self._create_region_writer(region_id, self._open_newest_table)
             )
+
+    def _create_region_writer(self, region_id: str, table: Callable[[], OpenTable]) -> RegionWriter:
+        return RegionWriter(
+            self.name, region_id, table, self._options, self._writer_id, self._pool, self._stopped
+        )
+
+    def _list_regions(self) -> list[RegionWriter]:
+        return list(self._regions.values())
 
     def _flush_regions(self, deadline: float) -> dict[str, LanceGatewayError]:
         """Flush all regions, several at once; return the errors by region id."""
@@ -411,9 +406,7 @@ class TableWriter:
                 return error
             return None
 
-        writers = [
-            writer for writer in list(self._regions.values()) if writer.is_owned or writer.queue.is_busy
-        ]
+        writers = [writer for writer in self._list_regions() if writer.is_owned or writer.queue.is_busy]
         if len(writers) < 2 or self._stopped.is_set():
             errors = [flush(writer) for writer in writers]
         else:
@@ -423,37 +416,11 @@ class TableWriter:
 
     def _drain(self, deadline: float) -> None:
         """Wait until rows that were acknowledged early are durable."""
-        for writer in list(self._regions.values()):
+        for writer in self._list_regions():
             try:
                 writer.drain(deadline)
             except LanceGatewayError as error:
                 _log.error("rows that were acknowledged as not durable may be lost: %s", error)
-
-    def _tidy(self) -> None:
-        """Show that this process lives while it owns regions, and flush idle regions, until stopped."""
-        idle = self._options.idle_close_seconds or math.inf
-        shown_at = -math.inf
-        while True:
-            now = time.monotonic()
-            if now - shown_at >= SIGN_SECONDS / 2 and (
-                shown_at < 0 or any(writer.is_owned for writer in list(self._regions.values()))
-            ):
-                self._show_life()
-                shown_at = now
-            if self._stopped.wait(min(max(idle / 4, 0.05), SIGN_SECONDS / 2)):
-                return
-            for writer in list(self._regions.values()):
-                if not writer.queue.is_busy and (writer.idle_seconds > idle or writer.has_unflushed_loss):
-                    flush = writer.flush_after_loss if writer.has_unflushed_loss else writer.flush
-                    try:
-                        flush(time.monotonic() + LATE_SECONDS)
-                    except LanceGatewayError as error:
-                        _log.warning("an idle region was not flushed: %s", error)
-
-    def _show_life(self) -> None:
-        with suppress(LanceGatewayError), keep_in_place(self._storage):
-            if self.is_there():
-                show_life(self._storage, self._writer_id)
 
     def _deadline(self, seconds: float | None) -> float:
         return time.monotonic() + (self._options.claim_timeout_ms / 1000 if seconds is None else seconds)
