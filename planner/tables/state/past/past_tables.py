@@ -155,6 +155,8 @@ class PastTables:
 
     def _open_version(self, table: Table, newest: BaseTable, version: int, moment: int | None) -> PastTable:
         """Open a version, with the generations flushed by a moment; None is the moment of its commit."""
+        if version > newest.version:
+            newest = table.base()  # Tags and versions are listed later than it was found.
 
         def open_past() -> PastTable:
             base = self._base(newest, version)
