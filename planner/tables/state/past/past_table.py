@@ -18,6 +18,7 @@ from memwal.regions.manifest import (
     parse_manifest_version,
 )
 from memwal.regions.wal import WalEntry
+from memwal.writing import OwnTail
 from planner.predicates.pruning import RegionAssignments
 from planner.sql.as_of import format_moment
 from planner.tables.sources.base_table import BaseTable
@@ -48,7 +49,15 @@ class PastTable(Table):
     """
 
     def __init__(self, newest: Table, base: BaseTable, moment: int, columns: DecodedColumns) -> None:
-        super().__init__(newest.name, newest.storage, newest.cache, columns, _NO_KEY_PLACES, base.session)
+        super().__init__(
+            newest.name,
+            newest.storage,
+            newest.cache,
+            columns,
+            _NO_KEY_PLACES,
+            base.session,
+            own_tails=_hold_nothing,
+        )
         self.version = base.version
         self.moment = moment
         self._base = base
@@ -220,6 +229,11 @@ class _NoKeyPlaces(KeyPlaces):
 
 
 _NO_KEY_PLACES = _NoKeyPlaces()
+
+
+def _hold_nothing(_: Iterable[str]) -> Mapping[str, OwnTail]:
+    """Return the rows that this process wrote to a past state: none."""
+    return {}
 
 
 def check_past_access(newest: BaseTable, past: BaseTable) -> None:
