@@ -51,7 +51,7 @@ from gateway.execution.workers.messages import (
     WorkerOptions,
 )
 from gateway.execution.workers.segments import INLINE_BYTES, KeptBytes, SegmentWriter, Trimmed
-from gateway.execution.workers.tables_ahead import TablesAhead
+from gateway.execution.workers.tables_ahead import FIRST_STATEMENT, TablesAhead
 from memwal.errors import LanceGatewayError, UnavailableError, is_panic
 from memwal.writing import WriteOptions
 from planner.access.rights import Access, SessionAccess
@@ -79,7 +79,6 @@ _MAX_PASSING = 64
 # Each holds what its transaction has written.
 _MAX_TRANSACTION_TABLES = 8
 _FIRST_TO_DIE = "500"
-_FIRST_STATEMENT = "SELECT value % 7 AS k, sum(value) AS n FROM generate_series(1, 9) GROUP BY 1 ORDER BY k"
 
 
 class _NotDefinedError(Exception):
@@ -189,7 +188,7 @@ class Worker:
         """Plan and run a statement, since the first one takes 20 ms more, and open tables ahead."""
         planner = QueryPlanner(self.catalog, partitions=self.options.partitions)
         with self.memory.work():
-            planner.execute(_FIRST_STATEMENT).read_all()
+            planner.execute(FIRST_STATEMENT).read_all()
             if self.options.opens_ahead:
                 reads = RecentReads(self.catalog.storage.uri, self.catalog.shared.files)
                 with suppress(Exception):  # of which the front process tells

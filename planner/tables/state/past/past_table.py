@@ -8,6 +8,7 @@ from functools import cached_property
 
 from execnodes import KeySet
 from memwal.base.index_details import read_base_manifest
+from memwal.base.version_list import list_manifests
 from memwal.errors import PreconditionError
 from memwal.regions.generation_numbers import check_not_restarted
 from memwal.regions.manifest import (
@@ -206,9 +207,7 @@ class PastTable(Table):
         )
 
     def _find_version_with(self, region_id: str, generation: int) -> int | None:
-        later = [
-            int(one["version"]) for one in self._base.dataset.versions() if int(one["version"]) > self.version
-        ]
+        later = sorted(version for version in list_manifests(self.storage) if version > self.version)
 
         def has_merged(version: int) -> bool:
             details = read_base_manifest(self.storage, version).details
