@@ -15,6 +15,7 @@ from memwal.errors import InvalidInputError, NotFoundError, PreconditionError, U
 from memwal.writing import Changes
 from planner.access.rights import FULL_ACCESS, Access, TableAccess
 from planner.engine import QueryEngine, SessionSettings
+from planner.tables.state.past import past_tables
 from tests.support.judging.principals import create_principal
 from tests.support.judging.results import rows_of
 from tests.support.lake import manifests
@@ -214,6 +215,28 @@ def test_a_prepared_statement_follows_its_tag(history: History, engine: QueryEng
     history.table.dataset().tags.update("first", 3)
     assert statement.execute().read_all().to_pylist() == [{"v": 10}]
     assert engine.prepare(statement.sql) is statement
+
+
+def test_versions_that_come_while_a_statement_looks_for_its_own_are_found(
+    history: History, engine: QueryEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def commit_before(listing: str) -> None:
+        listed = getattr(past_tables, listing)
+
+        def commit_and_list(newest: Any) -> Any:
+            if pending:
+                history.table.dataset().update_config({"number": pending.pop()})
+                history.table.dataset().tags.create("now", history.table.dataset().version)
+            return listed(newest)
+
+        pending = ["1"]
+        monkeypatch.setattr(past_tables, listing, commit_and_list)
+
+    expected = rows(engine, "SELECT id, v FROM t FOR VERSION AS OF 3")
+    newest = history.table.dataset().version
+    commit_before("read_tags")
+    assert rows(engine, "SELECT id, v FROM t FOR VERSION AS OF 'now'") == expected
+    assert history.table.dataset().version == newest + 1
 
 
 def test_a_version_has_its_own_columns(history: History, engine: QueryEngine) -> None:

@@ -3,11 +3,15 @@
 import logging
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from gateway.execution.query import Query, QueryState
 from gateway.execution.running_queries import QueryObserver
 from gateway.execution.workers.pool import WorkerPool
-from gateway.execution.workers.tables_ahead import TablesAhead
+from gateway.execution.workers.remote_query import RemoteQuery
+from gateway.execution.workers.tables_ahead import FIRST_STATEMENT, TablesAhead
+from memwal.errors import LanceGatewayError
 from memwal.storage.table_names import TableName
 from planner.plans.query_planner import QueryPlanner
 from planner.tables.shared.recent_reads import RecentReads
@@ -30,6 +34,7 @@ class OpeningAhead(QueryObserver):
 
     def __init__(self, catalog: Catalog, pool: WorkerPool | None, partitions: int) -> None:
         self._reads = RecentReads(catalog.storage.uri, catalog.shared.files)
+        self._catalog = catalog
         self._pool = pool
         self._closed = threading.Event()
         self._done = threading.Event()
@@ -66,7 +71,18 @@ class OpeningAhead(QueryObserver):
             logger.warning("tables can't be opened ahead: %s", error)
         if self._pool is not None:
             self._pool.wait_opened(started + _WORKER_SECONDS)
+            self._ask_workers(self._pool)
         self._done.set()
         logger.info("%d tables were opened ahead in %.2f s", count, time.monotonic() - started)
         while not self._closed.wait(_SAVE_SECONDS):
             self._reads.save()
+
+    def _ask_workers(self, pool: WorkerPool) -> None:
+        """Run a statement in each worker at the same time, which opens a channel to each."""
+        planner = QueryPlanner(self._catalog, create_query=partial(RemoteQuery, pool))
+        workers = len(pool.list_workers())
+        try:
+            with ThreadPoolExecutor(workers, "first-statement") as threads:
+                list(threads.map(lambda _: planner.execute(FIRST_STATEMENT).read_all(), range(workers)))
+        except LanceGatewayError as error:
+            logger.info("no statement ran ahead: %s", error)  # The gateway is stopping, for instance.

@@ -19,6 +19,7 @@ from typing import Any, Final, TypeVar
 
 import lance
 
+from memwal.base.version_list import list_manifests
 from memwal.errors import (
     CorruptDataError,
     LanceGatewayError,
@@ -28,7 +29,7 @@ from memwal.errors import (
     is_storage_failure,
     shorten_error,
 )
-from memwal.storage.files import VERSIONS, Entry, Storage, base_manifest_paths, parse_base_manifest_version
+from memwal.storage.files import VERSIONS, Storage, base_manifest_paths
 from protos import mem_wal_pb2
 
 logger = logging.getLogger(__name__)
@@ -119,7 +120,7 @@ def commit_next(table: Storage, version: int, *operations: Any) -> bool:  # noqa
         try:
             _make_drafts(table, version, operations, drafts)
         except (OSError, ValueError) as error:
-            if max(_list_manifests(table), default=version) > version:
+            if max(list_manifests(table), default=version) > version:
                 return False  # It was cleaned up, for instance.
             msg = f"{table.uri}: a version on top of {version} can't be made: {shorten_error(error)}"
             raise NotCommittedError(msg) from error
@@ -166,7 +167,7 @@ def _create_version(table: Storage, version: int, data: bytes) -> bool:
 
     A missing next version proves nothing: it may have been created and cleaned up.
     """
-    listed = _list_manifests(table)
+    listed = list_manifests(table)
     found = listed.get(version)
     if found is None or max(listed) != version:
         return False
@@ -175,7 +176,7 @@ def _create_version(table: Storage, version: int, data: bytes) -> bool:
     path = base_manifest_paths(version + 1)[scheme]
     if not table.put_if_absent(path, data):
         return False
-    after = _list_manifests(table)
+    after = list_manifests(table)
     ours = after.get(version + 1)
     if ours is not None and any(one.written < ours.written for at, one in after.items() if at > version + 1):
         table.delete(path)  # Newer versions were there before it: it came after the cleaning up.
@@ -184,12 +185,6 @@ def _create_version(table: Storage, version: int, data: bytes) -> bool:
         if _read_version_hint(table) <= version:
             table.put(_HINT, b'{"version":%d}' % (version + 1))
     return True
-
-
-def _list_manifests(table: Storage) -> dict[int, Entry]:
-    """Return the manifest files by version, without detached versions."""
-    files = ((parse_base_manifest_version(entry.name), entry) for entry in table.list(VERSIONS))
-    return {version: entry for version, entry in files if version is not None}
 
 
 def _read_version_hint(table: Storage) -> int:

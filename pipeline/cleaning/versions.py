@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from memwal.base.index_details import MEM_WAL_INDEX, MemWalIndexDetails, read_index_details
+from memwal.base.version_list import list_versions
 from memwal.errors import InvalidInputError, UnavailableError, shorten_error
 from memwal.regions.manifest import list_regions
 from memwal.storage.files import VERSIONS, Storage, parse_base_manifest_version
@@ -21,12 +21,6 @@ from pipeline.jobs.lake import LakeTable, NoMemWalError
 
 FOREVER = 1 << 62
 """Later than any file."""
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def microseconds(moment: datetime) -> int:
-    """Return the microseconds since 1970 of a local time of Lance."""
-    return (moment.astimezone(UTC) - _EPOCH) // timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,28 +105,28 @@ class Past:
         return None
 
 
-def list_versions(dataset: Any) -> tuple[Version, ...]:  # noqa: ANN401 - lance types
-    """List all versions of a `lance.LanceDataset`, ascending, with their tags.
+def list_tagged_versions(table: LakeTable) -> tuple[Version, ...]:
+    """List all versions of the base table, ascending, with their tags.
 
     Raises:
-        UnavailableError: a version can't be read, or another run is removing it.
+        CorruptDataError: a version can't be read.
+        UnavailableError: storage failed.
     """
+    dataset = table.dataset()
     try:
-        tagged, listed = dataset.tags.list(), dataset.versions()
+        tagged = dataset.tags.list()
     except (OSError, ValueError, RuntimeError) as error:
         raise UnavailableError(
-            f"{dataset.uri}: versions of the base table can't be listed: {shorten_error(error)}; retry"
+            f"{dataset.uri}: tags of the base table can't be listed: {shorten_error(error)}; retry"
         ) from error
     tags: dict[int, list[str]] = {}
     for name, one in sorted(tagged.items()):
         if one.get("branch") is None:
             tags.setdefault(int(one["version"]), []).append(name)
-    found = (
-        Version(number, microseconds(one["timestamp"]), tuple(tags.get(number, ())))
-        for one in listed
-        for number in (int(one["version"]),)
+    return tuple(
+        Version(one.version, one.committed_at, tuple(tags.get(one.version, ())))
+        for one in list_versions(dataset, table.storage)
     )
-    return tuple(sorted(found, key=lambda one: one.number))
 
 
 def find_expired(versions: Sequence[Version], policy: CleanPolicy, now: int) -> tuple[Version, ...]:

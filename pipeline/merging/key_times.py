@@ -13,6 +13,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from memwal.base.index_details import MemWalIndexDetails
+from memwal.base.version_list import list_versions
 from memwal.regions.manifest import FlushedGeneration, RegionManifest
 from memwal.regions.wal import parse_wal_entry_position, read_wal_entry, wal_directory
 from memwal.storage.files import VERSIONS, base_manifest_paths, generation_directory
@@ -150,11 +151,10 @@ def find_copied_file(table: LakeTable) -> str:
     """Return the evidence that the table's files were copied, so that their times are wrong; "" for none."""
     storage = table.storage
     written = {entry.name: entry.written for entry in storage.list(VERSIONS)}
-    for version in table.dataset().versions():
-        number, moment = int(version["version"]), int(version["timestamp"].timestamp() * 10**9)
-        for path in base_manifest_paths(number):
+    for version in list_versions(table.dataset(), storage):
+        for path in base_manifest_paths(version.version):
             found = written.get(path.removeprefix(f"{VERSIONS}/"))
-            if found is not None and found - moment > _COPIED_NANOSECONDS:
+            if found is not None and found - version.committed_at * 1000 > _COPIED_NANOSECONDS:
                 return f"{storage.locate(path)} was written long after the version that it has: it is a copy"
     return ""
 

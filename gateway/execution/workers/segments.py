@@ -248,7 +248,12 @@ def identify(batch: pa.RecordBatch) -> Identity | None:
     if batch.get_total_buffer_size() > _LARGEST_SOURCE * batch.nbytes:
         return None
     return tuple(
-        (one.type.id, len(one), one.offset, *(part and part.address for part in one.buffers()))
+        (
+            one.type.id,
+            len(one),
+            one.offset,
+            *(None if part is None else part.address for part in one.buffers()),
+        )
         for one in columns
     )
 

@@ -42,7 +42,7 @@ from gateway.execution.workers.messages import (
     WorkerOptions,
 )
 from gateway.execution.workers.segments import INLINE_BYTES, SegmentWriter, Trimmed
-from gateway.execution.workers.tables_ahead import TablesAhead
+from gateway.execution.workers.tables_ahead import FIRST_STATEMENT, TablesAhead
 from gateway.execution.workers.worker import BoundHere, DescribedTransaction, NotDefinedError, Worker
 from memwal.errors import LanceGatewayError, UnavailableError, copy_error, is_panic
 from planner.bridge.run_control import RunControl
@@ -52,7 +52,6 @@ from planner.tables.shared.recent_reads import RecentReads
 logger = logging.getLogger(__name__)
 
 _FIRST_TO_DIE = "500"
-_FIRST_STATEMENT = "SELECT value % 7 AS k, sum(value) AS n FROM generate_series(1, 9) GROUP BY 1 ORDER BY k"
 
 
 class _Conversation:
@@ -216,7 +215,7 @@ def _warm_up(worker: Worker) -> None:
     """Plan and run a statement, since the first one takes 20 ms more, and open tables ahead."""
     planner = worker.create_planner()
     with worker.memory.work():
-        planner.execute(_FIRST_STATEMENT).read_all()
+        planner.execute(FIRST_STATEMENT).read_all()
         if worker.options.opens_ahead:
             reads = RecentReads(worker.catalog.storage.uri, worker.catalog.shared.files)
             with suppress(Exception):  # of which the front process tells

@@ -25,6 +25,8 @@ from planner.tables.state.table import Table
 from planner.tables.visibility.visibility import Visibility
 
 MAX_TABLES = 16
+FIRST_STATEMENT = "SELECT value % 7 AS k, sum(value) AS n FROM generate_series(1, 9) GROUP BY 1 ORDER BY k"
+"""Takes a process that plans statements through the first use of most of its code."""
 _MAX_SECONDS = 10.0
 """No table is begun later."""
 _MAX_BYTES = 256 << 20

@@ -33,6 +33,7 @@ from planner.plans.dataframes import Frames
 from planner.plans.plan_cache import MAX_PLANS
 from planner.plans.prepared_query import PreparedQuery
 from planner.plans.query_planner import QueryPlanner, bind_and_create
+from planner.scans.settings import SessionSettings, Shortcut
 from planner.tables.shared.cache import SharedCache
 from planner.tables.sources.snapshot import SnapshotDescription
 from planner.tables.state.catalog import Catalog
@@ -43,6 +44,8 @@ from planner.writes.dml.values.long_values import LongInsert
 logger = logging.getLogger(__name__)
 
 _MAX_SNAPSHOTS = 64
+_MAX_PASSING = 64
+"""Plans that are not kept, for as many statements as run at a time."""
 # Each holds what its transaction has written.
 _MAX_TRANSACTION_TABLES = 8
 
@@ -72,6 +75,32 @@ class _RemoteSystemTable:
         return self.worker.read_system_table(self.statement, self.name)
 
 
+class KnownQueries:
+    """Plans of statements by their numbers, those that were used last. Not thread-safe.
+
+    Statements whose plans are not worth keeping, such as the steps of followers, take no place of others: the
+    front process forgets them once they have run.
+    """
+
+    def __init__(self) -> None:
+        self._kept: LRUCache[int, PreparedQuery] = LRUCache(MAX_PLANS)
+        self._passing: LRUCache[int, PreparedQuery] = LRUCache(_MAX_PASSING)
+
+    def get(self, number: int) -> PreparedQuery | None:
+        """Return the plan of a statement; None if it is not known."""
+        found = self._kept.get(number)
+        return self._passing.get(number) if found is None else found
+
+    def put(self, number: int, query: PreparedQuery, settings: SessionSettings) -> None:
+        """Keep the plan of a statement, in the place of one that was not used for long."""
+        queries = self._kept if Shortcut.KEPT_PLANS in settings.shortcuts else self._passing
+        queries[number] = query
+
+    def __len__(self) -> int:
+        """Return the number of plans."""
+        return len(self._kept) + len(self._passing)
+
+
 class Worker:
     """The state that the statements of a worker process share.
 
@@ -98,7 +127,7 @@ class Worker:
         self.control = control
         self._frames = Frames(catalog, options.partitions, options.query_memory_bytes)
         self._lock = threading.Lock()
-        self._queries: LRUCache[int, PreparedQuery] = LRUCache(MAX_PLANS)
+        self._queries = KnownQueries()
         self._snapshots: LRUCache[SnapshotDescription, object] = LRUCache(_MAX_SNAPSHOTS)
         """Snapshots whose parts are being read."""
         self._transaction_tables: LRUCache[tuple[bytes, SnapshotDescription], TransactionTable] = LRUCache(
@@ -126,7 +155,7 @@ class Worker:
                 raise NotDefinedError
             query = self._prepare(statement.number, statement.definition)
             with self._lock:
-                self._queries[statement.number] = query
+                self._queries.put(statement.number, query, statement.definition.settings)
         return query
 
     def read_system_table(self, statement: int, table: str) -> pa.Table:

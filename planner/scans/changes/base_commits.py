@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from memwal.base.version_list import read_commit_time
 from memwal.base.versions import read_operation
 from memwal.errors import NotFoundError, UnsupportedError
 from planner.scans.changes.region_log import LogGoneError
-from planner.sql.as_of import to_microseconds
 from planner.tables.sources.base_table import BaseTable, open_base_table
 
 _QUIET: Final = frozenset({"CreateIndex", "Project", "Rewrite", "UpdateConfig"})
@@ -40,19 +40,13 @@ def list_commits(older: BaseTable, newest: BaseTable) -> Iterator[BaseCommit]:
     """
     if older.version == newest.version:
         return
-    times = {
-        int(one["version"]): to_microseconds(one["timestamp"].astimezone())
-        for one in newest.dataset.versions()
-    }
     before = older
     for version in range(older.version + 1, newest.version + 1):
-        if version not in times:
-            raise LogGoneError(f"version {version} was removed")
         if read_operation(newest.dataset, version) in _QUIET:
             continue
         if before.version < version - 1:
-            before = _open(newest, version - 1)
-        base = _open(newest, version)
+            before = open_version(newest, version - 1)
+        base = open_version(newest, version)
         merged, merged_before = base.merged_generations, before.merged_generations
         if any(merged.get(one, 0) < generation for one, generation in merged_before.items()):
             msg = (
@@ -61,11 +55,16 @@ def list_commits(older: BaseTable, newest: BaseTable) -> Iterator[BaseCommit]:
             )
             raise UnsupportedError(msg)
         if merged == merged_before:
-            yield BaseCommit(before, base, times[version])
+            yield BaseCommit(before, base, read_commit_time(base.dataset))
         before = base
 
 
-def _open(newest: BaseTable, version: int) -> BaseTable:
+def open_version(newest: BaseTable, version: int) -> BaseTable:
+    """Open a version up to the newest.
+
+    Raises:
+        LogGoneError: it was removed.
+    """
     if version == newest.version:
         return newest
     try:

@@ -26,17 +26,17 @@ import pyarrow.compute as pc
 
 from execnodes import ExecNode, TaskContext
 from execnodes.storage.source import ColumnCache, convert_entry
-from memwal.base.index_details import read_base_manifest
+from memwal.base.version_list import read_commit_time
 from memwal.errors import InvalidInputError, PreconditionError, UnsupportedError
 from memwal.regions.wal import WalEntry
 from memwal.stored_fields import TOMBSTONE, read_entry_fields
-from planner.scans.changes.base_commits import BaseCommit, list_commits
+from planner.scans.changes.base_commits import BaseCommit, list_commits, open_version
 from planner.scans.changes.changed_rows import plan_changed_rows
 from planner.scans.changes.key_parts import KeyPart
 from planner.scans.changes.region_log import LogGoneError, ReadLogEntry, RegionLogFiles
 from planner.scans.changes.row_chains import ChainedRows, RowChains, check_bytes
 from planner.scans.scan_plan import plan_scan
-from planner.sql.as_of import format_moment, to_microseconds
+from planner.sql.as_of import format_moment
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.keys import combine_key_columns
 from planner.tables.sources.log_tail import TailRows, tail_schema
@@ -302,29 +302,32 @@ def _build_gone_error(
     newest: BaseTable, since: int, logs: Mapping[str, RegionLogFiles], error: LogGoneError
 ) -> PreconditionError:
     """Build the error for changes that are gone; it names the oldest version from which all are there."""
-    versions = {int(one["version"]): one["timestamp"] for one in newest.dataset.versions()}
-    oldest = newest.version
+    oldest = newest
     for version in range(newest.version - 1, since, -1):
-        if version not in versions or version + 1 not in versions or not _tells_all(newest, version, logs):
+        try:
+            if not _tells_all(newest, version, logs):
+                break
+            oldest = open_version(newest, version)
+        except LogGoneError:
             break
-        oldest = version
-    at = format_moment(to_microseconds(versions[oldest].astimezone()))
+    at = format_moment(read_commit_time(oldest.dataset))
     return PreconditionError(
         f"table {newest.name!r}: single changes since this state were cleaned up ({error}). They are left "
-        f"since version {oldest}, of {at}: begin anew, since => {oldest}, or ask for mode => 'net'. How long "
-        "clean keeps them is said by its option keep_changes"
+        f"since version {oldest.version}, of {at}: begin anew, since => {oldest.version}, or ask for "
+        "mode => 'net'. How long clean keeps them is said by its option keep_changes"
     )
 
 
 def _tells_all(newest: BaseTable, version: int, logs: Mapping[str, RegionLogFiles]) -> bool:
-    """Return whether the entries of all logs behind what a version contains are there."""
-    details = read_base_manifest(newest.storage, version).details
-    try:
-        for region_id, log in logs.items():
-            merged = 0 if details is None else details.newest_merged(region_id)
-            first = log.find_end_of(merged) + 1
-            if not all(position in log.times for position in range(first, max(log.times, default=0) + 1)):
-                return False
-    except LogGoneError:
-        return False
+    """Return whether the entries of all logs behind what a version contains are there.
+
+    Raises:
+        LogGoneError: the version was removed, or where its rows end in a log is not known any more.
+    """
+    details = open_version(newest, version).details
+    for region_id, log in logs.items():
+        merged = 0 if details is None else details.newest_merged(region_id)
+        first = log.find_end_of(merged) + 1
+        if not all(position in log.times for position in range(first, max(log.times, default=0) + 1)):
+            return False
     return True

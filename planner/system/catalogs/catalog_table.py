@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final
 
 import pyarrow as pa
 
-from planner.system.catalogs.relations import Relations
+from planner.system.catalogs.relations import Relation, Relations
 
 Rows = Callable[[Relations], Iterator[dict[str, Any]]]
 """Yields rows; columns that are left out are NULL."""
+
+
+@dataclass(frozen=True)
+class RowsOfEach:
+    """Rows of one relation after the other: those of the gateway's own relations are computed once.
+
+    Attributes:
+        choose: yields the relations.
+        describe: yields the rows of one.
+    """
+
+    choose: Callable[[Relations], Iterator[Relation]]
+    describe: Callable[[Relation], Iterator[dict[str, Any]]]
+
+
 _TYPES: Final[Mapping[str, pa.DataType]] = MappingProxyType(
     {
         "text": pa.string(),
@@ -38,20 +54,35 @@ class CatalogTable:
         catalog: the schema in which it is.
         name: within the schema.
         schema: its columns.
-        rows: see `Rows`.
+        rows: all of them, or those of each relation.
     """
 
     catalog: str
     name: str
     schema: pa.Schema
-    rows: Rows
+    rows: Rows | RowsOfEach
 
     def read(self, relations: Relations) -> pa.Table:
         """Return all rows."""
-        return pa.Table.from_pylist(list(self.rows(relations)), self.schema)
+        if not isinstance(self.rows, RowsOfEach):
+            return pa.Table.from_pylist(list(self.rows(relations)), self.schema)
+        shown = tuple(self.rows.choose(relations))
+        others = _describe_each(self, [one for one in shown if not one.is_own])
+        return pa.concat_tables([others, _describe_own(self, tuple(one for one in shown if one.is_own))])
 
 
-def make_tables(catalog: str, columns: str, rows: Mapping[str, Rows]) -> Mapping[str, CatalogTable]:
+def _describe_each(table: CatalogTable, relations: Sequence[Relation]) -> pa.Table:
+    assert isinstance(table.rows, RowsOfEach)  # noqa: S101 - for those alone it is called
+    return pa.Table.from_pylist([row for one in relations for row in table.rows.describe(one)], table.schema)
+
+
+# By principals who see other system tables, and by catalogs.
+_describe_own = lru_cache(maxsize=16)(_describe_each)
+
+
+def make_tables(
+    catalog: str, columns: str, rows: Mapping[str, Rows | RowsOfEach]
+) -> Mapping[str, CatalogTable]:
     """Return name -> table.
 
     Args:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from memwal.rules import Identity
 from memwal.storage.table_names import CATALOG
-from planner.system.catalogs.catalog_table import Rows, make_tables
+from planner.system.catalogs.catalog_table import Rows, RowsOfEach, make_tables
 from planner.system.catalogs.columns import INFORMATION_COLUMNS
 from planner.system.catalogs.relations import INFORMATION_SCHEMA, PG_CATALOG, Kind, Relation, Relations
 from planner.system.catalogs.sql_types import ColumnType
@@ -49,28 +49,27 @@ def _list_tables(relations: Relations) -> Iterator[_Row]:
         }
 
 
-def _list_columns(relations: Relations) -> Iterator[_Row]:
-    for one in _list_shown(relations):
-        for number, field in enumerate(one.columns, start=1):
-            kind, identity = one.types[field.name], one.identities.get(field.name)
-            yield {
-                **_place(one),
-                "column_name": field.name,
-                "ordinal_position": number,
-                "column_default": one.defaults.get(field.name),
-                "is_nullable": _say(field.nullable),
-                **_describe_type(kind),
-                "udt_catalog": CATALOG,
-                "udt_schema": "pg_catalog",
-                "udt_name": kind.udt_name,
-                "dtd_identifier": str(number),
-                "is_self_referencing": "NO",
-                "is_identity": _say(identity is not None),
-                **({} if identity is None else _describe_identity(identity)),
-                "identity_cycle": "NO",
-                "is_generated": "NEVER",
-                "is_updatable": _say(one.is_writable),
-            }
+def _describe_columns(relation: Relation) -> Iterator[_Row]:
+    for number, field in enumerate(relation.columns, start=1):
+        kind, identity = relation.types[field.name], relation.identities.get(field.name)
+        yield {
+            **_place(relation),
+            "column_name": field.name,
+            "ordinal_position": number,
+            "column_default": relation.defaults.get(field.name),
+            "is_nullable": _say(field.nullable),
+            **_describe_type(kind),
+            "udt_catalog": CATALOG,
+            "udt_schema": "pg_catalog",
+            "udt_name": kind.udt_name,
+            "dtd_identifier": str(number),
+            "is_self_referencing": "NO",
+            "is_identity": _say(identity is not None),
+            **({} if identity is None else _describe_identity(identity)),
+            "identity_cycle": "NO",
+            "is_generated": "NEVER",
+            "is_updatable": _say(relation.is_writable),
+        }
 
 
 def _describe_identity(identity: Identity) -> _Row:
@@ -235,12 +234,12 @@ def _say(value: object) -> str:
     return "YES" if value else "NO"
 
 
-_ROWS: Final[Mapping[str, Rows]] = MappingProxyType(
+_ROWS: Final[Mapping[str, Rows | RowsOfEach]] = MappingProxyType(
     {
         "information_schema_catalog_name": _list_catalog_name,
         "schemata": _list_schemata,
         "tables": _list_tables,
-        "columns": _list_columns,
+        "columns": RowsOfEach(_list_shown, _describe_columns),
         "views": _list_views,
         "table_constraints": _list_table_constraints,
         "check_constraints": _list_check_constraints,

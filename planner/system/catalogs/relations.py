@@ -84,6 +84,7 @@ class Relation:
         comment: of the relation.
         is_writable: whether the principal may write rows.
         measure: returns the bytes of its base table; None where the principal may not know.
+        is_own: whether it is one of the gateway's own, which are the same for all who see them.
     """
 
     schema: str
@@ -97,6 +98,7 @@ class Relation:
     comment: str | None = None
     is_writable: bool = False
     measure: Callable[[], int] | None = None
+    is_own: bool = False
 
     @cached_property
     def types(self) -> Mapping[str, ColumnType]:
@@ -256,10 +258,10 @@ class Relations:
         if self._infer_schema is not None:
             yield from self._gather_views(self._infer_schema)
         for name in self.catalog.system_tables():
-            yield Relation(SYSTEM_SCHEMA, name, Kind.TABLE, self.catalog.system_table(name).schema)
+            yield _describe_own(SYSTEM_SCHEMA, name, Kind.TABLE, self.catalog.system_table(name).schema)
         for owner, tables in self._list_own().items():
             for name, schema in tables.items():
-                yield Relation(owner, name, Kind.VIEW, schema)
+                yield _describe_own(owner, name, Kind.VIEW, schema)
 
     def _gather_views(self, infer_schema: InferSchema) -> Iterator[Relation]:
         for name in self.catalog.view_names():
@@ -274,6 +276,17 @@ class Relations:
         """Return the SELECT of a view, for those who may change it: it may name what others don't see."""
         access = self.catalog.access
         return self.catalog.view_sql(view) if access.is_admin or access.can_write(view) else None
+
+
+_OWN: Final[dict[tuple[str, str], Relation]] = {}
+
+
+def _describe_own(schema: str, name: str, kind: Kind, columns: pa.Schema) -> Relation:
+    """Return a relation of the gateway's own, with what was computed of it before."""
+    known = _OWN.get((schema, name))
+    if known is None or known.columns is not columns:
+        known = _OWN[schema, name] = Relation(schema, name, kind, columns, is_own=True)
+    return known
 
 
 def _describe_table(catalog: VisibleCatalog, table: SecuredTable) -> Relation:

@@ -31,6 +31,9 @@ ReadEntry = Callable[[int], WalEntry]
 KEY_BYTES = 160
 """Bytes of a key in a dictionary."""
 
+ENTRY_BYTES = 160
+"""Bytes of an entry beside its rows."""
+
 _NUMBERS = itertools.count()
 
 
@@ -114,11 +117,32 @@ class TailRows:
                 self._tail = Tail(self.region_id, len(self._entries), rows, self)
             return self._tail
 
+    def find_tail(self, positions: tuple[int, ...]) -> Tail | None:
+        """Return the tail of the first entries; None if they are not at these positions.
+
+        Args:
+            positions: of at least one entry, ascending.
+        """
+        with self._lock:
+            count = len(positions)
+            if self.positions(count) != positions:
+                return None
+            if count == len(self._entries):
+                return self.tail()
+            rows = pa.Table.from_batches(self._batches, self._schema).slice(0, self._entries[count].start)
+            return Tail(self.region_id, count, rows, self)
+
+    @property
+    def last(self) -> int:
+        """Position of the newest entry; 0 if there is none."""
+        return self._entries[-1].position if self._entries else 0
+
     @property
     def nbytes(self) -> int:
-        """Bytes of the rows, and of the keys if they were indexed."""
-        keys = 0 if self._history is None else KEY_BYTES * self._history.rows
-        return sum(int(batch.nbytes) for batch in self._batches) + keys
+        """Bytes of the rows, the entries, and the keys, which are indexed when they are needed."""
+        with self._lock:
+            rows = sum(int(batch.nbytes) for batch in self._batches)
+            return rows + ENTRY_BYTES * len(self._entries) + KEY_BYTES * self._count
 
     def positions(self, entries: int) -> tuple[int, ...]:
         """Return the positions of the first `entries` entries, ascending."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from execnodes.storage.data_files import Columns, Place
 from memwal.errors import InvalidInputError, NotFoundError
 from memwal.regions.manifest import FlushedGeneration
-from memwal.regions.wal import WalEntry
 from planner.tables.sources.base_table import BaseTable, BaseVersion, open_base_table
+from planner.tables.sources.caches import ENTRY_OVERHEAD
 from planner.tables.sources.generations import GenerationDataset, GenerationVanishedError
 from planner.tables.sources.log_tail import Tail, TailRows
 from planner.tables.sources.snapshot import (
@@ -32,13 +32,12 @@ OpenGenerations = Callable[[BaseTable, str, Iterable[FlushedGeneration]], tuple[
 
 @dataclass(frozen=True, slots=True)
 class _TailRowsName:
-    """Cache key of all rows of a region's log between two entries, read as these columns.
+    """Cache key of the rows of a region's log from an entry on, as far as they were read, as these columns.
 
     Attributes:
         place: the table.
         region_id: region.
-        first: position of the first entry.
-        last: position of the last entry; no entry with rows between them is left out.
+        first: position of the first entry; no later one with rows is left out.
         columns: of the table, as which the rows are read.
         key: by which they supersede one another.
     """
@@ -46,7 +45,6 @@ class _TailRowsName:
     place: Place
     region_id: str
     first: int
-    last: int
     columns: Columns
     key: Columns
 
@@ -105,29 +103,25 @@ class DescribedSnapshots:
     def _open_tail(
         self, state: TableState, base: BaseTable, region_id: str, positions: tuple[int, ...]
     ) -> Tail | None:
-        log = state.logs.get(region_id)
-        current = None if log is None or log.rows is None else log.rows.tail()
-        if current is not None and current.positions == positions and current.log.has_same_columns(base):
-            return current
-        entries = self._read_entries(state, region_id, positions)
-        key = _TailRowsName(state.place, region_id, positions[0], positions[-1], base.columns, base.key)
+        """Open the rows of entries, which are the first ones of those that others have read, or are about to.
 
-        def read() -> Tail | None:
-            rows = TailRows(region_id, base)
-            rows.append(entries, base)
-            return rows.tail()
-
-        return self.logs.cache.compute(key, read, lambda tail: 0 if tail is None else tail.nbytes)
-
-    def _read_entries(self, state: TableState, region_id: str, positions: tuple[int, ...]) -> list[WalEntry]:
-        """Read all entries with rows between two positions, which identify the tail in caches."""
+        States that follow one another share the rows of a log: each has a few more than the one before.
+        """
+        log, cache = state.logs.get(region_id), self.logs.cache
+        if log is not None and log.rows is not None and log.rows.has_same_columns(base):
+            current = log.rows.find_tail(positions)
+            if current is not None:
+                return current
         first, last = positions[0], positions[-1]
-        if last - first < MAX_WAL_ENTRIES:
-            entries = [
-                self.logs.read_entry(state, region_id, position) for position in range(first, last + 1)
-            ]
-            entries = [entry for entry in entries if not entry.is_fence]
-            if tuple(entry.position for entry in entries) == positions:
-                return entries
-        msg = f"a snapshot of region {region_id} leaves out WAL entries between {first} and {last}"
-        raise InvalidInputError(msg)
+        key = _TailRowsName(state.place, region_id, first, base.columns, base.key)
+        rows = cache.compute(key, lambda: TailRows(region_id, base), lambda _: ENTRY_OVERHEAD)
+        read = max(first, rows.last + 1)
+        if read <= last < first + MAX_WAL_ENTRIES:
+            entries = [self.logs.read_entry(state, region_id, position) for position in range(read, last + 1)]
+            rows.append([entry for entry in entries if not entry.is_fence], base)
+            cache.put(key, rows, ENTRY_OVERHEAD + rows.nbytes)
+        tail = rows.find_tail(positions)
+        if tail is None:
+            msg = f"a snapshot of region {region_id} leaves out WAL entries between {first} and {last}"
+            raise InvalidInputError(msg)
+        return tail

@@ -104,7 +104,10 @@ def read_and_write(
         control.check()
         held_ids.update(step.regions(writer))
         with writer.exclusive(frozenset(held_ids)) as held:
-            outcome = compute(step.rows())
+            rows = step.rows()
+            # Nobody fills new columns of these regions from here on, so none of their values is lost.
+            target.check_unaltered()
+            outcome = compute(rows)
             if outcome.changes is None:
                 return outcome, WriteReceipt({}, durable)
             needed = set() if step.is_whole else _find_regions(target, writer, outcome.changes)
@@ -114,7 +117,8 @@ def read_and_write(
                 return None
             _take_room(target, outcome.changes)
             control.begin_writing()
-            return outcome, held.write(outcome.changes, durable=durable)
+            with target.detecting_alterations():
+                return outcome, held.write(outcome.changes, durable=durable)
 
     while (result := retry_if_fenced(attempt, target.name)) is None:
         pass
@@ -139,7 +143,8 @@ def write_rows(
     _take_room(target, changes)
     if control.transaction is None:
         control.begin_writing()
-        return target.table.writer().write(changes, durable=durable)
+        with target.detecting_alterations():
+            return target.table.writer().write(changes, durable=durable)
     control.check()
     kept: WriteReceipt = control.transaction.write(target, changes, reads_first=reads_first)
     return kept

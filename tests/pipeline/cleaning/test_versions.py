@@ -7,9 +7,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from memwal.errors import NotFoundError, PreconditionError, UnavailableError
+from memwal.errors import CorruptDataError, NotFoundError, PreconditionError, UnavailableError
 from pipeline.cleaning import CleanPolicy, Kind
-from pipeline.cleaning.versions import find_expired, find_old_versions, list_versions, remove_versions
+from pipeline.cleaning.versions import find_expired, find_old_versions, list_tagged_versions, remove_versions
 from tests.support.lake.cleaning import HOUR, NEWEST_ONLY, CleanedTable, Open, filter_kind, read_rows
 from tests.support.processes.writer_process import WriterProcess
 
@@ -114,7 +114,7 @@ def test_bytes_are_those_that_come_free(kept: CleanedTable):
 
 def test_versions_that_another_run_removed_meanwhile_are_left_out(kept: CleanedTable):
     table = kept.lake
-    versions = list_versions(table.dataset())
+    versions = list_tagged_versions(table)
     gone = find_expired(versions, NEWEST_ONLY, time.time_ns() // 1000 + 3_600_000_000)
     numbers = [one.number for one in gone]
     assert len(numbers) > 2
@@ -128,11 +128,11 @@ def test_versions_that_another_run_removed_meanwhile_are_left_out(kept: CleanedT
 
 def test_a_version_that_is_there_and_cannot_be_read_is_told(kept: CleanedTable):
     table = kept.lake
-    versions = list_versions(table.dataset())
+    versions = list_tagged_versions(table)
     gone = find_expired(versions, NEWEST_ONLY, time.time_ns() // 1000 + 3_600_000_000)
     (manifest,) = (kept.path / "_versions").glob(f"{(1 << 64) - 1 - gone[0].number:020d}.manifest")
     manifest.write_bytes(b"torn")
     with pytest.raises(UnavailableError, match=f"table 't': version {gone[0].number} can't be read"):
         list(find_old_versions(table, versions, gone))
-    with pytest.raises(UnavailableError, match="can't be listed"):
-        list_versions(table.dataset())
+    with pytest.raises(CorruptDataError, match=f"version {gone[0].number} of the base table can't be read"):
+        list_tagged_versions(table)

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from execnodes import KeySet
 from memwal.base.index_details import read_base_manifest
+from memwal.base.version_list import list_manifests
 from memwal.errors import PreconditionError
 from memwal.regions.generation_numbers import check_not_restarted
 from memwal.regions.manifest import (
@@ -18,6 +19,7 @@ from memwal.regions.manifest import (
     parse_manifest_version,
 )
 from memwal.regions.wal import WalEntry
+from memwal.writing import OwnTail
 from planner.predicates.pruning import RegionAssignments
 from planner.sql.as_of import format_moment
 from planner.tables.sources.base_table import BaseTable
@@ -48,7 +50,15 @@ class PastTable(Table):
     """
 
     def __init__(self, newest: Table, base: BaseTable, moment: int, columns: DecodedColumns) -> None:
-        super().__init__(newest.name, newest.storage, newest.cache, columns, _NO_KEY_PLACES, base.session)
+        super().__init__(
+            newest.name,
+            newest.storage,
+            newest.cache,
+            columns,
+            _NO_KEY_PLACES,
+            base.session,
+            own_tails=_hold_nothing,
+        )
         self.version = base.version
         self.moment = moment
         self._base = base
@@ -197,9 +207,7 @@ class PastTable(Table):
         )
 
     def _find_version_with(self, region_id: str, generation: int) -> int | None:
-        later = [
-            int(one["version"]) for one in self._base.dataset.versions() if int(one["version"]) > self.version
-        ]
+        later = sorted(version for version in list_manifests(self.storage) if version > self.version)
 
         def has_merged(version: int) -> bool:
             details = read_base_manifest(self.storage, version).details
@@ -220,6 +228,11 @@ class _NoKeyPlaces(KeyPlaces):
 
 
 _NO_KEY_PLACES = _NoKeyPlaces()
+
+
+def _hold_nothing(_: Iterable[str]) -> Mapping[str, OwnTail]:
+    """Return the rows that this process wrote to a past state: none."""
+    return {}
 
 
 def check_past_access(newest: BaseTable, past: BaseTable) -> None:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import threading
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from cachetools import LRUCache
 
-from memwal.errors import NotFoundError, shorten_error
+from memwal.base.version_list import CommittedVersion, list_manifests, list_versions, read_commit_time
+from memwal.errors import NotFoundError, UnavailableError
 from planner.bridge.run_control import run_isolated
-from planner.sql.as_of import AsOf, format_moment, to_microseconds
+from planner.sql.as_of import AsOf, format_moment
 from planner.tables.sources.base_table import BaseTable, BaseVersion, open_base_table
 from planner.tables.sources.decoded_columns import DecodedColumns
 from planner.tables.state.past.branches import BranchName, BranchTable, read_branches
@@ -26,20 +27,6 @@ OPEN_TABLES = 64
 COLUMN_BYTES = 32 << 20
 _MAX_NAMES = 12
 Kept = TypeVar("Kept", bound=Table)
-
-
-class CommittedVersion(NamedTuple):
-    """Version of a base table.
-
-    Attributes:
-        version: number.
-        committed_at: microseconds since 1970.
-        rows: in it, deleted ones not counted; None where that is not recorded.
-    """
-
-    version: int
-    committed_at: int
-    rows: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,14 +99,7 @@ class PastTables:
             known = self._version_lists.get(newest.storage.uri)
         if known is not None and known.base is newest:
             return known.versions
-        found = tuple(
-            CommittedVersion(
-                int(version["version"]),
-                to_microseconds(version["timestamp"].astimezone()),
-                _read_row_count(version),
-            )
-            for version in newest.dataset.versions()
-        )
+        found = list_versions(newest.dataset, newest.storage)
         with self._lock:
             self._version_lists[newest.storage.uri] = _VersionList(newest, found)
         return found
@@ -155,11 +135,13 @@ class PastTables:
 
     def _open_version(self, table: Table, newest: BaseTable, version: int, moment: int | None) -> PastTable:
         """Open a version, with the generations flushed by a moment; None is the moment of its commit."""
+        if version > newest.version:
+            newest = table.base()  # Tags and versions are listed later than it was found.
 
         def open_past() -> PastTable:
             base = self._base(newest, version)
-            committed = to_microseconds(base.dataset.get_version()["timestamp"].astimezone())
-            return PastTable(table, base, committed if moment is None else moment, self.columns)
+            committed = read_commit_time(base.dataset) if moment is None else moment
+            return PastTable(table, base, committed, self.columns)
 
         return self.keep(_PastTableName(BaseVersion(newest.place, version), moment), open_past)
 
@@ -193,17 +175,12 @@ class PastTables:
 
     def _build_unknown_error(self, newest: BaseTable, version: int) -> NotFoundError:
         try:
-            numbers = [int(one["version"]) for one in newest.dataset.versions()]
-        except (OSError, ValueError) as error:
-            return NotFoundError(f"table {newest.name!r} has no version {version} ({shorten_error(error)})")
+            numbers = sorted(list_manifests(newest.storage))
+        except UnavailableError as error:
+            return NotFoundError(f"table {newest.name!r} has no version {version} ({error})")
         return NotFoundError(
             f"table {newest.name!r} has no version {version}; it has {_format_ranges(numbers)}"
         )
-
-
-def _read_row_count(version: Mapping[str, Any]) -> int | None:
-    recorded = version.get("metadata", {}).get("total_rows")
-    return None if recorded is None else int(recorded)
 
 
 def _format_ranges(numbers: list[int]) -> str:

@@ -98,6 +98,15 @@ def test_batches_are_told_apart_by_where_their_values_lie() -> None:
     assert identify(pa.record_batch({"n": texts.dictionary_encode()})) is None
 
 
+def test_a_batch_of_columns_without_bytes_is_told_apart_from_others() -> None:
+    empty = pa.array([""] * 50_000)
+    batch = pa.record_batch({"s": empty, "n": pa.array(range(50_000))})
+    other = pa.record_batch({"s": empty, "n": pa.array(range(50_000))})
+    assert empty.buffers()[2].size == 0
+    assert identify(batch) == identify(batch)
+    assert len({identify(batch), identify(other)}) == 2
+
+
 def test_a_worker_waits_for_a_client_that_does_not_ask_for_the_next_batch() -> None:
     writer, reader = SegmentWriter(KeptBytes()), SegmentReader()
 

@@ -16,6 +16,7 @@ import pytest
 
 from memwal.errors import InvalidInputError, PreconditionError
 from memwal.regions.wal import wal_entry_path
+from memwal.storage.files import base_manifest_paths
 from planner.access.rights import TableAccess
 from planner.engine import QueryEngine, SessionSettings
 from planner.scans.changes import row_chains
@@ -341,6 +342,19 @@ def test_columns_are_those_of_the_newer_state(root: Path, open_engine: Callable[
         PreconditionError, match=r"version 2 was removed\).* left since version 6, .*since => 6"
     ):
         read(open_engine(root), TOLD.format("*", "'first'", ""))
+
+
+def test_versions_outside_of_the_states_are_not_read(
+    root: Path, open_engine: Callable[[Path], QueryEngine]
+) -> None:
+    """They may be removed at any moment."""
+    dataset = lance.write_dataset(pa.Table.from_pylist([{"id": 1, "v": 1}], schema=SCHEMA), root / "t.lance")
+    for value in ("2", "3", "4"):
+        dataset.update({"v": value})
+    (oldest,) = (path for name in base_manifest_paths(1) if (path := root / "t.lance" / name).exists())
+    oldest.write_bytes(b"damaged")
+    engine = open_engine(root)
+    assert read(engine, TOLD.format("v, _change", 3, "")) == [(3, "update_before"), (4, "update_after")]
 
 
 def test_compaction_below_an_index_changes_nothing(history: History) -> None:

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from memwal.errors import LanceGatewayError
+from memwal.errors import LanceGatewayError, PreconditionError, UnavailableError
 from planner.engine import QueryEngine
 from planner.tables.state.catalog import Catalog
-from tests.planner.writes.dml.lake import Lake, make_lake
+from planner.writes.dml.statement.target import Target
+from tests.planner.writes.dml.lake import Lake, make_lake, ordered
 
 ROUNDS = 15
 
@@ -137,3 +138,43 @@ def test_threads_delete_each_row_once(root: Path, open_engine: Callable[[Path], 
     counts: list[int] = []
     together([lambda: counts.append(lake.write("DELETE FROM people WHERE age > 20").affected)] * 4)
     assert sum(counts) == 11
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "UPDATE people SET age = 50 WHERE id = 1",
+        "INSERT OR REPLACE INTO people (id, name, age) VALUES (1, 'new', 50)",
+        "INSERT OR REPLACE INTO people (id, age) SELECT id, 50 FROM people WHERE id = 1",
+        "INSERT INTO people (id, age) VALUES (1, 50) ON CONFLICT (id) DO UPDATE SET age = excluded.age",
+    ],
+)
+@pytest.mark.parametrize("alteration", ["ADD COLUMN extra BIGINT DEFAULT 7", "DROP COLUMN score"])
+def test_what_alters_a_table_just_before_rows_are_written_refuses_them(
+    root: Path,
+    open_engine: Callable[[Path], QueryEngine],
+    monkeypatch: pytest.MonkeyPatch,
+    sql: str,
+    alteration: str,
+) -> None:
+    """The columns of the statement were looked at, and then others come, with values of their own."""
+    lake, other = opened(root, open_engine), opened(root, open_engine)
+    before = lake.rows("people")
+    checked = Target.check_schema_unchanged
+
+    def check_and_alter(target: Target, sql: str) -> None:
+        checked(target, sql)
+        monkeypatch.setattr(Target, "check_schema_unchanged", checked)
+        other.write(f"ALTER TABLE people {alteration}")
+        if "ADD" in alteration:
+            other.write("UPDATE people SET extra = 9 WHERE id = 1")
+
+    monkeypatch.setattr(Target, "check_schema_unchanged", check_and_alter)
+    with pytest.raises((PreconditionError, UnavailableError), match="was altered"):
+        lake.write(sql)
+    kept = [{key: value for key, value in row.items() if key not in {"extra", "score"}} for row in before]
+    assert lake.read("SELECT * FROM people WHERE id = 1 AND age <> 50") != []
+    assert ordered(lake.read("SELECT id, name, age FROM people")) == ordered(kept)
+    assert lake.write(sql).affected == 1
+    if "ADD" in alteration and sql.startswith("UPDATE"):
+        assert lake.read("SELECT extra FROM people WHERE id = 1") == [{"extra": 9}]
