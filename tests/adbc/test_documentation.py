@@ -7,7 +7,7 @@ import pytest
 from adbc_driver_flightsql import DatabaseOptions, dbapi
 
 from tests.gateway.conftest import serving
-from tests.support.judging.documented import DOCS, Block, read_blocks
+from tests.support.judging.documented import DOCS, read_blocks
 from tests.support.processes.servers import open_connection
 
 PAGE = DOCS / "clients.md"
@@ -20,16 +20,16 @@ STATEMENTS = (
 )
 
 
-def read_between(section: str, end: str) -> list[Block]:
-    """The Python blocks of a section, up to the heading of another."""
-    after = {block.line for block in read_blocks(PAGE, end)}
-    return [one for one in read_blocks(PAGE, section) if one.language == "python" and one.line not in after]
-
-
 @pytest.mark.slow
 def test_the_examples_run_one_after_the_other(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    blocks = read_between("## Python, through ADBC", "### ibis")
-    blocks += read_between("## Reading in parallel", "## JDBC")
+    blocks = [
+        block
+        for block in (
+            *read_blocks(PAGE, "## Python, through ADBC", until="### ibis"),
+            *read_blocks(PAGE, "## Reading in parallel"),
+        )
+        if block.language == "python"
+    ]
     names: dict[str, object] = {"embedding": np.array([0.1, 0.9])}
     with serving(root) as server:
         uri = f"grpc://127.0.0.1:{server.port}"
