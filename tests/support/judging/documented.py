@@ -13,6 +13,14 @@ from typing import Self
 from tests.support.processes.ports import find_free_port
 
 DOCS = Path(__file__).parents[3] / "docs"
+# What makes the tables that docs/clients.md reads.
+SHOP = (
+    """CREATE TABLE orders (id BIGINT PRIMARY KEY, customer_id BIGINT, status VARCHAR, amount DOUBLE)
+       WITH (region_by = 'bucket(id, 4)')""",
+    "INSERT INTO orders VALUES (42, 1, 'paid', 250.0), (43, 1, 'open', 50.0), (44, 2, 'paid', 150.0)",
+    "CREATE TABLE products (id BIGINT PRIMARY KEY, embedding FLOAT[2])",
+    "INSERT INTO products VALUES (1, [0.0, 1.0]), (2, [1.0, 0.0])",
+)
 # A block, or a heading: what looks like a heading in a block is none.
 _PART = re.compile(r"^```(\w*)\n(.*?)^```$|^(#+ .*?)$", re.DOTALL | re.MULTILINE)
 _PATIENCE_SECONDS = 120
