@@ -45,9 +45,10 @@ class OptionalStream:
     def __init__(self, reader: flight.MetadataRecordBatchReader, call: Call, query: Query) -> None:
         self._reader = reader
         self._first: flight.FlightStreamChunk | None = None
+        self._failure: Exception | None = None
         ends = 0
         # A message with the descriptor alone reads like an end; the true one comes again.
-        while self._first is None and ends < 2:
+        while self._first is None and self._failure is None and ends < 2:
             try:
                 with _waiting(call, query):
                     chunk = reader.read_chunk()
@@ -56,17 +57,19 @@ class OptionalStream:
             except StopIteration:
                 ends += 1
             except (pa.ArrowException, flight.FlightError, OSError) as error:
-                raise _no_schema_error(error, call) from None
+                self._failure = error
         try:
             self.schema = reader.schema
-        except OSError as error:
-            if call.is_cancelled():
-                raise _no_schema_error(error, call) from None
+        except (pa.ArrowException, flight.FlightError, OSError) as error:
+            if self._failure is not None or call.is_cancelled():
+                raise _no_schema_error(self._failure or error, call) from None
             self.schema = pa.schema([])
         check_types(self.schema)
 
     def read_chunk(self) -> flight.FlightStreamChunk:
         """Return what comes next; StopIteration says that nothing does."""
+        if self._failure is not None:
+            raise self._failure
         first, self._first = self._first, None
         return self._reader.read_chunk() if first is None else first
 
