@@ -7,9 +7,12 @@ pyarrow decompresses a batch of DoPut before it hands it over, and shows nothing
 gateway wrote itself are never compressed, so those that are get refused before anything is decompressed.
 """
 
+from __future__ import annotations
+
 import struct
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pyarrow as pa
 from pyarrow import flight
@@ -18,20 +21,66 @@ from gateway.execution.query import Query
 from gateway.protocol.commands import Call
 from gateway.protocol.errors import QueryCancelledError
 from gateway.protocol.open_uploads import wait_for_client
-from memwal.errors import InvalidInputError
+from memwal.errors import InvalidInputError, LanceGatewayError
 from planner.bridge.plain_types import check_types
 
 # Of the widest values that there are.
 _ALIGNMENT = 16
 
 
+class OptionalStream:
+    """The stream of a client that may send its descriptor alone, without a schema; `read_batches` reads it.
+
+    pyarrow fails alike where no schema came and where what came is none. Its chunks end in the first case
+    only, so the stream is read until its first batch.
+
+    Attributes:
+        schema: of the stream; without columns where none came.
+
+    Raises:
+        InvalidInputError: it begins with something else than a schema; or see `check_types`.
+        QueryCancelledError: the client went away before.
+    """
+
+    def __init__(self, reader: flight.MetadataRecordBatchReader, call: Call, query: Query) -> None:
+        self._reader = reader
+        self._first: flight.FlightStreamChunk | None = None
+        self._failure: Exception | None = None
+        ends = 0
+        # A message with the descriptor alone reads like an end; the true one comes again.
+        while self._first is None and self._failure is None and ends < 2:
+            try:
+                with _waiting(call, query):
+                    chunk = reader.read_chunk()
+                if chunk.data is not None:
+                    self._first = chunk
+            except StopIteration:
+                ends += 1
+            except (pa.ArrowException, flight.FlightError, OSError) as error:
+                self._failure = error
+        try:
+            self.schema = reader.schema
+        except (pa.ArrowException, flight.FlightError, OSError) as error:
+            if self._failure is not None or call.is_cancelled():
+                raise _no_schema_error(self._failure or error, call) from None
+            self.schema = pa.schema([])
+        check_types(self.schema)
+
+    def read_chunk(self) -> flight.FlightStreamChunk:
+        """Return what comes next; StopIteration says that nothing does."""
+        if self._failure is not None:
+            raise self._failure
+        first, self._first = self._first, None
+        return self._reader.read_chunk() if first is None else first
+
+
 def read_batches(
-    reader: flight.MetadataRecordBatchReader, call: Call, query: Query | None = None
+    reader: flight.MetadataRecordBatchReader | OptionalStream, call: Call, query: Query | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Yield the batches that have rows, validated, but not aligned yet: see `align_batch`.
 
     Args:
-        reader: of the stream, whose schema was read by `read_schema`.
+        reader: of the stream, whose schema was read before.
         call: that it belongs to.
         query: which waits for it, if one does: others take its place while its client is slow.
 
@@ -42,12 +91,8 @@ def read_batches(
     number = 1
     while True:
         try:
-            if query is not None:
-                query.sending_since = time.monotonic()
-            with wait_for_client(call.upload):
+            with _waiting(call, query):
                 batch = reader.read_chunk().data
-            if query is not None:
-                query.sending_since = None
             if batch is None:
                 continue  # metadata alone, which means nothing here
             # Offsets that lead out of a buffer, or text that is none, would take the process down later.
@@ -69,6 +114,19 @@ def read_batches(
             raise InvalidInputError(f"batch {number} of the stream cannot be read: {error}") from None
         if batch.num_rows or not batch.num_columns:
             yield batch
+
+
+@contextmanager
+def _waiting(call: Call, query: Query | None) -> Iterator[None]:
+    """Wait in this block for what a client sends next; other queries take the place of one that waits."""
+    if query is not None:
+        query.sending_since = time.monotonic()
+    try:
+        with wait_for_client(call.upload):
+            yield
+    finally:
+        if query is not None:
+            query.sending_since = None
 
 
 def _client_left_error() -> QueryCancelledError:
@@ -104,11 +162,15 @@ def read_schema(reader: flight.MetadataRecordBatchReader, call: Call) -> pa.Sche
         with wait_for_client(call.upload):
             schema = reader.schema
     except (pa.ArrowException, flight.FlightError, OSError) as error:
-        if call.is_cancelled():
-            raise _client_left_error() from None
-        raise InvalidInputError(f"the stream must begin with an Arrow schema: {error}") from None
+        raise _no_schema_error(error, call) from None
     check_types(schema)
     return schema
+
+
+def _no_schema_error(error: Exception, call: Call) -> LanceGatewayError:
+    if call.is_cancelled():
+        return _client_left_error()
+    return InvalidInputError(f"the stream must begin with an Arrow schema: {error}")
 
 
 def encode_rows(rows: pa.Table) -> bytes:

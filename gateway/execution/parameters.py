@@ -12,7 +12,7 @@ from uuid import UUID
 import pyarrow as pa
 from pyarrow import flight
 
-from gateway.execution.batches import align_batch, read_batches
+from gateway.execution.batches import OptionalStream, align_batch, read_batches
 from gateway.execution.query import Query
 from gateway.protocol.commands import Call
 from gateway.protocol.limits import ExpiringCache, Limits
@@ -200,7 +200,7 @@ _PART_BYTES = 16 << 20
 
 
 def read_typed_parts(
-    reader: flight.MetadataRecordBatchReader,
+    reader: flight.MetadataRecordBatchReader | OptionalStream,
     bound: pa.Schema,
     call: Call,
     query: Query,

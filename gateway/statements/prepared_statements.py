@@ -18,7 +18,7 @@ import pyarrow as pa
 from google.protobuf.message import DecodeError
 from pyarrow import flight
 
-from gateway.execution.batches import decode_rows, encode_rows, read_batches, read_schema
+from gateway.execution.batches import OptionalStream, decode_rows, encode_rows, read_batches, read_schema
 from gateway.execution.endpoints import Endpoints
 from gateway.execution.own_statement import OwnStatement
 from gateway.execution.parameters import (
@@ -283,15 +283,16 @@ class PreparedStatements:
         Raises:
             InvalidInputError: it is not clear how often a statement without parameters is to be executed.
         """
-        bound, needed = read_schema(reader, call), write.parameter_schema
+        stream, needed = OptionalStream(reader, call, query), write.parameter_schema
+        bound = stream.schema
         if len(needed) and not len(bound):
             # Nothing comes along: what was bound before counts.
             before = self._restore(handle, self._find_bound(handle, self._find_number(handle)), write)
             if before is not None:
                 return iter((before,))
         if len(needed) or len(bound):
-            return read_typed_parts(reader, bound, call, query, needed, self._limits)
-        rows = sum(batch.num_rows for batch in read_batches(reader, call, query))
+            return read_typed_parts(stream, bound, call, query, needed, self._limits)
+        rows = sum(batch.num_rows for batch in read_batches(stream, call, query))
         if rows > 1:
             raise InvalidInputError(
                 f"{rows} rows were bound to a statement without parameters: execute it as often as it is "

@@ -7,34 +7,27 @@ import pytest
 from adbc_driver_flightsql import DatabaseOptions, dbapi
 
 from tests.gateway.conftest import serving
-from tests.support.judging.documented import DOCS, Block, read_blocks
+from tests.support.judging.documented import DOCS, SHOP, read_blocks
 from tests.support.processes.servers import open_connection
 
 PAGE = DOCS / "clients.md"
-STATEMENTS = (
-    """CREATE TABLE orders (id BIGINT PRIMARY KEY, customer_id BIGINT, status VARCHAR, amount DOUBLE)
-       WITH (region_by = 'bucket(id, 4)')""",
-    "INSERT INTO orders VALUES (42, 1, 'paid', 250.0), (43, 1, 'open', 50.0), (44, 2, 'paid', 150.0)",
-    "CREATE TABLE products (id BIGINT PRIMARY KEY, embedding FLOAT[2])",
-    "INSERT INTO products VALUES (1, [0.0, 1.0]), (2, [1.0, 0.0])",
-)
-
-
-def read_between(section: str, end: str) -> list[Block]:
-    """The Python blocks of a section, up to the heading of another."""
-    after = {block.line for block in read_blocks(PAGE, end)}
-    return [one for one in read_blocks(PAGE, section) if one.language == "python" and one.line not in after]
 
 
 @pytest.mark.slow
 def test_the_examples_run_one_after_the_other(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    blocks = read_between("## Python, through ADBC", "### ibis")
-    blocks += read_between("## Reading in parallel", "## JDBC")
+    blocks = [
+        block
+        for block in (
+            *read_blocks(PAGE, "## Python, through ADBC", until="### ibis"),
+            *read_blocks(PAGE, "## Reading in parallel"),
+        )
+        if block.language == "python"
+    ]
     names: dict[str, object] = {"embedding": np.array([0.1, 0.9])}
     with serving(root) as server:
         uri = f"grpc://127.0.0.1:{server.port}"
         with open_connection(uri) as connection, connection.cursor() as cursor:
-            for statement in STATEMENTS:
+            for statement in SHOP:
                 cursor.execute(statement)
         keep_cookies = {DatabaseOptions.WITH_COOKIE_MIDDLEWARE.value: "true"}
         for block in blocks:

@@ -139,28 +139,6 @@ def test_a_writer_that_stops_in_the_middle(client: flight.FlightClient, fuzzed: 
         rpc.query(client, f'SELECT count(*) FROM "{name}"' if name.startswith("thrown") else "SELECT 1")
 
 
-def _frame(header: bytes, body: bytes = b"", descriptor: bytes = b"") -> bytes:
-    """A FlightData message: descriptor, header and body of one IPC message."""
-
-    def field(tag: bytes, value: bytes) -> bytes:
-        size, encoded = len(value), bytearray()
-        while size > 0x7F:
-            encoded.append(size & 0x7F | 0x80)
-            size >>= 7
-        encoded.append(size)
-        return tag + bytes(encoded) + value
-
-    data = field(b"\x0a", descriptor) if descriptor else b""
-    return data + field(b"\x12", header) + (field(b"\xc2\x3e", body) if body else b"")
-
-
-def _ipc(message: pa.Buffer) -> tuple[bytes, bytes]:
-    """Header and body of an encapsulated message."""
-    data = message.to_pybytes()
-    size = int.from_bytes(data[4:8], "little")
-    return data[8 : 8 + size], data[8 + size :]
-
-
 def test_streams_whose_bytes_are_broken(fuzzed: Target) -> None:
     """Headers and bodies with flipped bits: buffers that are too short, offsets that lead out of them."""
     rng = random.Random(3)
@@ -172,8 +150,8 @@ def test_streams_whose_bytes_are_broken(fuzzed: Target) -> None:
             "day": pa.array([1, 2, 3], pa.date64()),
         }
     )
-    schema, _ = _ipc(rows.schema.serialize())
-    header, body = _ipc(rows.serialize())
+    schema, _ = rpc.split_message(rows.schema.serialize())
+    header, body = rpc.split_message(rows.serialize())
     with fuzzed.unharmed(), grpc.insecure_channel(fuzzed.uri.removeprefix("grpc://")) as channel:
         call: Any = channel.stream_stream("/arrow.flight.protocol.FlightService/DoPut")
         refusals = 0
@@ -185,8 +163,8 @@ def test_streams_whose_bytes_are_broken(fuzzed: Target) -> None:
             descriptor = flight_pb2.FlightDescriptor(type=2, cmd=rpc.packed(message)).SerializeToString()
             seed = rng.randrange(1 << 30)
             frames = [
-                _frame(next(mutants(seed, schema, 1)) if broken == 0 else schema, b"", descriptor),
-                _frame(
+                rpc.encode_frame(next(mutants(seed, schema, 1)) if broken == 0 else schema, b"", descriptor),
+                rpc.encode_frame(
                     next(mutants(seed, header, 1)) if broken == 1 else header,
                     next(mutants(seed, body, 1)) if broken == 2 else body,
                 ),

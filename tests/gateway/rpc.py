@@ -81,6 +81,27 @@ def put(
     return sql.DoPutUpdateResult.FromString(answer.to_pybytes()).record_count
 
 
+def encode_frame(header: bytes, body: bytes = b"", descriptor: bytes = b"") -> bytes:
+    """Writes a FlightData message: descriptor, header and body of one IPC message, none empty."""
+
+    def field(tag: bytes, value: bytes) -> bytes:
+        size, encoded = len(value), bytearray()
+        while size > 0x7F:
+            encoded.append(size & 0x7F | 0x80)
+            size >>= 7
+        encoded.append(size)
+        return tag + bytes(encoded) + value if value else b""
+
+    return field(b"\x0a", descriptor) + field(b"\x12", header) + field(b"\xc2\x3e", body)
+
+
+def split_message(message: pa.Buffer) -> tuple[bytes, bytes]:
+    """Header and body of an encapsulated message."""
+    data = message.to_pybytes()
+    size = int.from_bytes(data[4:8], "little")
+    return data[8 : 8 + size], data[8 + size :]
+
+
 def update(client: flight.FlightClient, text: str) -> int:
     return put(client, sql.CommandStatementUpdate(query=text))
 

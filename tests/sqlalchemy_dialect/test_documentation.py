@@ -3,12 +3,11 @@
 import pytest
 
 from gateway.server import GatewayServer
-from tests.support.judging.documented import DOCS, read_blocks
+from tests.support.judging.documented import DOCS, read_block
 
 
 def test_the_example_runs(gateway: GatewayServer, capsys: pytest.CaptureFixture[str]) -> None:
-    blocks = read_blocks(DOCS / "clients.md", "## SQLAlchemy")
-    example = next(block for block in blocks if block.language == "python")
+    example = read_block(DOCS / "clients.md", "## SQLAlchemy", "python")
     names: dict[str, object] = {}
     exec(example.text.replace("31337", str(gateway.port)), names)
     names["visits"].drop(names["engine"])  # type: ignore[attr-defined]

@@ -193,17 +193,8 @@ def users_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def first_message(command: bytes, schema: pa.Schema) -> bytes:
     """The first message of a stream: FlightData with a descriptor and a schema."""
     descriptor = flight.FlightDescriptor.for_command(command).serialize()
-    # Of an encapsulated message, the mark and the length are left out.
-    header = bytes(schema.serialize())[8:]
-    return b"".join(
-        bytes([number << 3 | 2]) + _encode_length(len(part)) + part
-        for number, part in ((1, descriptor), (2, header))
-    )
-
-
-def _encode_length(number: int) -> bytes:
-    assert number < 1 << 14
-    return bytes([number]) if number < 128 else bytes([number & 127 | 128, number >> 7])
+    header, _ = rpc.split_message(schema.serialize())
+    return rpc.encode_frame(header, descriptor=descriptor)
 
 
 class TestCounting:

@@ -9,25 +9,25 @@ import pytest
 
 from tests.jdbc import drivers
 from tests.jdbc.jvm import Jvm, compile_probes
+from tests.support.judging.documented import DOCS, read_blocks
 from tests.support.processes.servers import GatewayProcess
 
 FOLDER = Path(__file__).parent
-CLIENTS = FOLDER.parents[2] / "docs" / "clients.md"
+CLIENTS = DOCS / "clients.md"
 FRAMEWORKS = ("jOOQ", "Hibernate", "Flyway", "Liquibase")
 EXAMPLES = FOLDER.parents[2] / "examples"
-_BLOCK = re.compile(r"```java\n(.*?)```", re.DOTALL)
 _CLASS = re.compile(r"^public class (\w+)", re.MULTILINE)
 _URL = "jdbc:arrow-flight-sql://127.0.0.1:31337/?useEncryption=false"
 
 
 def _write_documented(framework: str, folder: Path, url: str) -> list[Path]:
     """Write the Java of a framework's section: its classes, and one whose method `run` takes `connection`."""
-    section = CLIENTS.read_text().partition(f"\n### {framework}\n")[2].partition("\n#")[0]
     blocks = [
-        block.replace(_URL, url)
+        block.text.replace(_URL, url)
         .replace("filesystem:migrations", f"filesystem:{folder}")
         .replace('"changes"', f'"{folder}"')
-        for block in _BLOCK.findall(section)
+        for block in read_blocks(CLIENTS, f"### {framework}")
+        if block.language == "java"
     ]
     sources = {found[1]: block for block in blocks if (found := _CLASS.search(block))}
     lines = "".join(block for block in blocks if block not in sources.values()).splitlines()

@@ -13,7 +13,16 @@ from typing import Self
 from tests.support.processes.ports import find_free_port
 
 DOCS = Path(__file__).parents[3] / "docs"
-_BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+# What makes the tables that docs/clients.md reads.
+SHOP = (
+    """CREATE TABLE orders (id BIGINT PRIMARY KEY, customer_id BIGINT, status VARCHAR, amount DOUBLE)
+       WITH (region_by = 'bucket(id, 4)')""",
+    "INSERT INTO orders VALUES (42, 1, 'paid', 250.0), (43, 1, 'open', 50.0), (44, 2, 'paid', 150.0)",
+    "CREATE TABLE products (id BIGINT PRIMARY KEY, embedding FLOAT[2])",
+    "INSERT INTO products VALUES (1, [0.0, 1.0]), (2, [1.0, 0.0])",
+)
+# A block, or a heading: what looks like a heading in a block is none.
+_PART = re.compile(r"^```(\w*)\n(.*?)^```$|^(#+ .*?)$", re.DOTALL | re.MULTILINE)
 _PATIENCE_SECONDS = 120
 # One interpreter runs all Python blocks of a page. After each it prints one of these lines.
 _DONE = "the block is done"
@@ -40,14 +49,42 @@ class Block:
     line: int
 
 
-def read_blocks(page: Path, section: str | None = None) -> tuple[Block, ...]:
-    """Return the fenced blocks of a page, or those below the heading `section`, in their order."""
+def read_blocks(page: Path, section: str | None = None, until: str | None = None) -> tuple[Block, ...]:
+    """Return the fenced blocks of a page, or of one of its sections, in their order.
+
+    Args:
+        page: in Markdown.
+        section: heading, such as "## Go"; it ends at the next heading that is no deeper.
+        until: heading of a deeper section that ends it sooner.
+
+    Raises:
+        ValueError: the page has no such section.
+    """
     text = page.read_text()
-    start = 0 if section is None else text.index(f"\n{section}\n")
-    return tuple(
-        Block(found[1], found[2], text.count("\n", 0, found.start()) + 1)
-        for found in _BLOCK.finditer(text, start)
-    )
+    depth = 0 if section is None else section.index(" ")
+    inside, found, blocks = section is None, section is None, []
+    for part in _PART.finditer(text):
+        language, block, heading = part.groups()
+        if heading is None:
+            if inside:
+                blocks.append(Block(language, block, text.count("\n", 0, part.start()) + 1))
+        elif heading == section:
+            inside = found = True
+        elif heading == until or heading.index(" ") <= depth:
+            inside = False
+    if not found:
+        raise ValueError(f"{page} has no section {section!r}")
+    return tuple(blocks)
+
+
+def read_block(page: Path, section: str, language: str) -> Block:
+    """Return the one block of a section that is in a language.
+
+    Raises:
+        ValueError: there is none, or there are several.
+    """
+    [block] = [block for block in read_blocks(page, section) if block.language == language]
+    return block
 
 
 @dataclass

@@ -2,11 +2,8 @@
 
 import base64
 import fcntl
-import json
 import math
-import os
 import shutil
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,8 +15,10 @@ import trustme
 from gateway.auth.gateway_tokens import create_token
 from gateway.auth.users import User, hash_password, write_user
 from tests.adbc.values import VALUES, typed_table
+from tests.clients.programs import read_facts, require, run, skip
 from tests.gateway.conftest import orders, serving
-from tests.jdbc.jvm import Facts, Failure
+from tests.jdbc.jvm import Facts
+from tests.support.judging.documented import DOCS, read_block
 from tests.support.processes.servers import GatewayProcess
 
 # Compiling Arrow and gRPC for the first time takes minutes.
@@ -77,49 +76,43 @@ UNREAD = (
 )
 
 
-def _go(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(["go", *arguments], cwd=SOURCES, capture_output=True, text=True, check=False)
+@pytest.fixture(scope="session")
+def build(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Path]:
+    """Builds the program of a folder; skips the test, loudly, without Go or its modules."""
+    require("Go", "go")
+    if (fetched := run("go", "mod", "download", folder=SOURCES)).returncode:
+        skip("Go", f"its modules could not be fetched: {fetched.stderr.strip()}")
+
+    def build_program(folder: Path) -> Path:
+        path = tmp_path_factory.mktemp("go") / "program"
+        with (tmp_path_factory.getbasetemp().parent / "go.lock").open("w") as lock:
+            # Processes of one test run compile one after the other; all but the first find it done.
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            built = run("go", "build", "-o", path, ".", folder=folder)
+        assert built.returncode == 0, built.stderr
+        return path
+
+    return build_program
 
 
 @pytest.fixture(scope="session")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Facts]:
-    """Runs the program, and says what it told; skips the test, loudly, without Go or its modules."""
-    missing = None
-    if shutil.which("go") is None:
-        missing = "there is no go in PATH: install Go 1.25 or newer"
-    elif (fetched := _go("mod", "download")).returncode:
-        missing = f"Go's modules could not be fetched: {fetched.stderr.strip()}"
-    if missing:
-        if os.environ.get("CI") == "true":
-            pytest.fail(f"CI=true, and the Go tests cannot run: {missing}", pytrace=False)
-        pytest.skip(f"the Go tests cannot run: {missing}")
-    path = tmp_path_factory.mktemp("go") / "clients"
-    with (tmp_path_factory.getbasetemp().parent / "go.lock").open("w") as lock:
-        # Processes of one test run compile one after the other; all but the first find it done.
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        built = _go("build", "-o", str(path), ".")
-    assert built.returncode == 0, built.stderr
+def program(build: Callable[[Path], Path]) -> Callable[..., Facts]:
+    """Runs the program, and says what it told."""
+    path = build(SOURCES)
 
-    def run(*arguments: str, **environment: str) -> Facts:
-        ran = subprocess.run(
-            [path, *arguments],
-            capture_output=True,
-            text=True,
-            check=False,
-            env={**os.environ, **environment},
-        )
-        assert ran.returncode == 0, ran.stderr
-        lines = [json.loads(line) for line in ran.stdout.splitlines()]
-        return Facts(
-            {
-                line["fact"]: Failure(line["code"], None, (line["error"],))
-                if "error" in line
-                else line["value"]
-                for line in lines
-            }
-        )
+    def tell(*arguments: str, **environment: str) -> Facts:
+        return read_facts(run(path, *arguments, folder=SOURCES, **environment))
 
-    return run
+    return tell
+
+
+def test_the_documented_program_runs(build: Callable[[Path], Path], shop: str, tmp_path: Path) -> None:
+    for name in ("go.mod", "go.sum"):
+        shutil.copy(SOURCES / name, tmp_path)
+    example = read_block(DOCS / "clients.md", "## Go", "go")
+    (tmp_path / "main.go").write_text(example.text.replace("31337", shop))
+    ran = run(build(tmp_path), folder=tmp_path)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "42 250\n44 150\n", "")
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-module lance-gateway/tests/golang
+module lance-gateway/tests/clients/go
 
 go 1.25.0
 
