@@ -15,7 +15,7 @@ from datafusion import DataFrame, SessionConfig, SessionContext
 from planner.access.rights import FULL_ACCESS, Access
 from planner.bridge.row_expressions import register_row_functions
 from planner.bridge.run_control import RunControl
-from planner.engine import QueryEngine, SessionSettings
+from planner.engine import PreparedQuery, QueryEngine, SessionSettings
 from planner.writes.transactions.transaction import Transaction
 from tests.fuzz.sql.grammar.blocks import is_beyond_datafusion
 from tests.fuzz.sql.grammar.kinds import kind_of
@@ -80,12 +80,15 @@ class GatewayEngine:
         text, parameters = render(node, self.reader)
         return self.answer_text(text, parameters)
 
-    def answer_text(self, text: str, parameters: Sequence[pa.Scalar] = ()) -> pa.Table:
-        """The rows of a statement that is text already."""
+    def answer_text(
+        self, text: str, parameters: Sequence[pa.Scalar] = (), types: Sequence[pa.DataType] = ()
+    ) -> pa.Table:
+        """The rows of a statement that is text already; `types` are those of its bare parameters."""
         control = RunControl()
         control.transaction = self.transaction
         try:
-            prepared = self.engine.prepare(text, self.settings, self.access)
+            prepared = self.engine.prepare_statement(text, self.settings, self.access, bound=types)
+            assert isinstance(prepared, PreparedQuery)
             reader = prepared.execute(parameters, control=control)
             return held(reader.schema, reader)
         except Refused:

@@ -12,6 +12,7 @@ from tests.fuzz.sql.grammar.statement import Statement
 from tests.fuzz.sql.grammar.tree import AbstainError, Node, Reader, render
 from tests.fuzz.sql.judges.answers import difference, rows_of, type_difference
 from tests.fuzz.sql.judges.engines import DuckEngine, Engine, Refused
+from tests.fuzz.sql.judges.forms import Form
 from tests.fuzz.sql.judges.known import CAUTIOUS, known_refusal
 
 DIGITS = 10
@@ -110,8 +111,10 @@ def ask(engine: Engine, node: Node) -> Answer:
         return refused
 
 
-def compare(statement: Statement, left: Answer, right: Answer, *, typed: bool) -> str | None:
-    """How two answers differ; None where they agree."""
+def compare(
+    statement: Statement, left: Answer, right: Answer, *, typed: bool, is_ordered: bool = True
+) -> str | None:
+    """How two answers differ; None where they agree; their order counts if both have that of the statement."""
     if isinstance(left, Refused) or isinstance(right, Refused):
         if isinstance(left, Refused) and isinstance(right, Refused):
             return None
@@ -126,7 +129,9 @@ def compare(statement: Statement, left: Answer, right: Answer, *, typed: bool) -
             return found
     digits = None if typed and not statement.is_inexact else DIGITS
     return difference(
-        rows_of(left, digits=digits), rows_of(right, digits=digits), ordered=statement.is_ordered
+        rows_of(left, digits=digits),
+        rows_of(right, digits=digits),
+        ordered=is_ordered and statement.is_ordered,
     )
 
 
@@ -159,8 +164,13 @@ class Court:
         self.tally.add("statements")
         self._note_outcome(statement, answer)
         for twin in twins:
+            try:
+                other = ask(twin, statement.node)
+            except AbstainError:
+                continue
             self.tally.add(twin.name)
-            found = compare(statement, answer, ask(twin, statement.node), typed=True)
+            is_ordered = not (isinstance(twin, Form) and not twin.keeps_order)
+            found = compare(statement, answer, other, typed=True, is_ordered=is_ordered)
             if found is not None:
                 is_upstream = self._is_upstream(statement, answer)
                 return Verdict(f"gateway and {twin.name}: {_sort(found)}", found, ours=not is_upstream)

@@ -1,5 +1,6 @@
 """What somebody sees of a lake, and everybody who can say what they should see."""
 
+import os
 import random
 from dataclasses import dataclass, replace
 
@@ -12,9 +13,11 @@ from tests.fuzz.sql.grammar.queries import Queries
 from tests.fuzz.sql.grammar.tree import quoted
 from tests.fuzz.sql.judges.engines import Engine, GatewayEngine, References
 from tests.fuzz.sql.judges.verdicts import Court, Tally
+from tests.fuzz.sql.judges.forms import draw_form
 from tests.fuzz.sql.lake.access import Rights
 from tests.fuzz.sql.lake.lakes import Lake
 
+FORMS = float(os.environ.get("FORMS", "0.1"))
 WITHOUT_SHORTCUTS = SessionSettings(shortcuts=NO_SHORTCUTS)
 
 
@@ -70,6 +73,8 @@ class World:
             return (replace(gateway, engine=self.engines[1], name="another gateway"),)
         if chance < 0.29:
             return self._in_transaction(rng, gateway)
+        if chance < 0.29 + FORMS:
+            return (draw_form(rng, gateway, may_define=self.rights is None),)
         return ()
 
     def _in_transaction(self, rng: random.Random, gateway: GatewayEngine) -> tuple[GatewayEngine, ...]:
