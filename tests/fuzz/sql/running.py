@@ -1,5 +1,6 @@
 """Runs of the fuzzer: lake after lake, statement after statement, until a number or a time is reached."""
 
+import os
 import random
 import shutil
 import tempfile
@@ -31,6 +32,7 @@ from tests.support.processes.writer_process import WriterProcess
 
 _ASKED, _AGAIN_SHARE = 40, 0.1
 """So many of the last statements of a lake are asked again, at random."""
+LAWS = float(os.environ.get("LAWS", "0.08"))
 STATEMENTS_PER_LAKE = 1000
 STATEMENTS_PER_EVENT = 60
 
@@ -196,7 +198,7 @@ class _Asking:
                 return
 
     def _statement(self, world: World) -> Statement:
-        return world.queries.partition() if self._rng.random() < 0.06 else world.queries.statement()
+        return world.queries.trial() if self._rng.random() < LAWS else world.queries.statement()
 
     def _judge(self, world: World, statement: Statement) -> None:
         twins = world.twins(self._rng)

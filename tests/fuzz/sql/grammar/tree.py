@@ -122,9 +122,7 @@ def with_values(tree: Node, draw: Callable[[Kind], Any]) -> Node:
     def changed(one: Node) -> Node | None:
         if not isinstance(one, Parameter):
             return None
-        return replace(
-            one, value=None if one.value is None else drawn.setdefault(one.number, draw(one.kind))
-        )
+        return replace(one, value=None if one.value is None else drawn.setdefault(one.number, draw(one.kind)))
 
     return mapped(tree, changed)
 

@@ -15,10 +15,11 @@ from datafusion import DataFrame, SessionConfig, SessionContext
 from planner.access.rights import FULL_ACCESS, Access
 from planner.bridge.row_expressions import register_row_functions
 from planner.bridge.run_control import RunControl
-from planner.engine import PreparedQuery, QueryEngine, SessionSettings
+from planner.engine import PreparedQuery, PreparedWrite, QueryEngine, SessionSettings
 from planner.writes.transactions.transaction import Transaction
 from tests.fuzz.sql.grammar.blocks import is_beyond_datafusion
 from tests.fuzz.sql.grammar.kinds import kind_of
+from tests.fuzz.sql.grammar.laws.changes import Changed
 from tests.fuzz.sql.grammar.tree import AbstainError, Node, Reader, quoted, render
 
 PLAIN = SessionSettings()
@@ -77,8 +78,27 @@ class GatewayEngine:
     transaction: Transaction | None = None
 
     def answer(self, node: Node) -> pa.Table:
+        if isinstance(node, Changed):
+            return self._answer_changed(node)
         text, parameters = render(node, self.reader)
         return self.answer_text(text, parameters)
+
+    def _answer_changed(self, node: Changed) -> pa.Table:
+        """In a transaction that does not commit."""
+        transaction = Transaction(self.engine, 1 << 30)
+        control = RunControl()
+        control.transaction = transaction
+        text, _ = render(node.change, self.reader)
+        try:
+            prepared = self.engine.prepare_statement(text, self.settings, self.access)
+            assert isinstance(prepared, PreparedWrite)
+            with transaction.statement():
+                affected = prepared.execute((), control).affected
+        except Exception as error:
+            raise Refused(f"{type(error).__name__}: {error}") from error
+        if node.then is None:
+            return pa.table({"n": [affected]})
+        return replace(self, transaction=transaction).answer(node.then)
 
     def answer_text(
         self, text: str, parameters: Sequence[pa.Scalar] = (), types: Sequence[pa.DataType] = ()

@@ -52,7 +52,7 @@ class World:
         gateway = GatewayEngine(engines[0], access=access)
         court = Court(gateway, references.datafusion, references.duckdb, tally)
         shapes = lake.shapes if rights is None else rights.shapes
-        return World(lake, rights, court, Queries(rng, shapes), references, engines)
+        return World(lake, rights, court, Queries(rng, shapes, writes=rights is None), references, engines)
 
     def refresh(self, name: str) -> None:
         """Copy the rows of a table that was changed."""
