@@ -27,12 +27,14 @@ from tests.fuzz.sql.judges.worlds import World
 from tests.fuzz.sql.lake.access import Rights
 from tests.fuzz.sql.lake.changes import Change, Changes
 from tests.fuzz.sql.lake.lakes import HeldTable, Lake
+from tests.fuzz.sql.lake.past import Past
 from tests.support.processes.gateways import EAGER
 from tests.support.processes.writer_process import WriterProcess
 
 _ASKED, _AGAIN_SHARE = 40, 0.1
 """So many of the last statements of a lake are asked again, at random."""
 LAWS = float(os.environ.get("LAWS", "0.08"))
+PAST = float(os.environ.get("PAST", "0.3"))
 STATEMENTS_PER_LAKE = 1000
 STATEMENTS_PER_EVENT = 60
 
@@ -170,9 +172,11 @@ class _Asking:
             stack.callback(engine.close)
         tables = {name: one.spec.shape for name, one in lake.tables.items()}
         views = tuple(one for one in lake.shapes if one.name in lake.views)
+        past = Past.remember(rng, lake, self._engines[0]) if rng.random() < PAST else None
+        rights = Rights.draw(rng, tables, views)
         self._worlds = [
-            World.open(rng, lake, self._engines, report.tally, rights)
-            for rights in (None, Rights.draw(rng, tables, views))
+            World.open(rng, lake, self._engines, report.tally, None, past),
+            World.open(rng, lake, self._engines, report.tally, rights),
         ]
         for world in self._worlds:
             stack.callback(world.close)

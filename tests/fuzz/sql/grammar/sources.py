@@ -28,12 +28,14 @@ class Shape:
     Attributes:
         key: Columns that identify a row; empty where none are known to.
         assignable: Columns that UPDATE may change; empty where nothing is written.
+        spelled: How the gateway names it, where that is not by its name.
     """
 
     name: str
     columns: tuple[tuple[str, Kind], ...]
     key: tuple[str, ...] = ()
     assignable: tuple[str, ...] = ()
+    spelled: str = ""
 
     def __str__(self) -> str:
         columns = ", ".join(f"{name!r} {kind.arrow}" for name, kind in self.columns)
@@ -105,7 +107,7 @@ class Sources:
         alias = alias or self.alias()
         scope = _scope(alias, shape.columns)
         key = tuple(one for one in scope.columns if one.name in shape.key)
-        return Source(Relation(shape.name, alias), scope, key or None, shape)
+        return Source(Relation(shape.name, alias, shape.spelled), scope, key or None, shape)
 
     def _with_lateral(self, left: Source, depth: int) -> Source:
         """With a relation that reads it."""

@@ -143,17 +143,16 @@ def _ask_parts(gateway: GatewayEngine, node: Node) -> pa.Table:
     try:
         prepared = gateway.engine.prepare(text, gateway.settings, gateway.access)
         offered = prepared.parts(_PARTS, parameters)
-        if offered is None:
-            raise AbstainError(_NAME)
         parts = [
-            prepared.execute_part(part, parameters, snapshot=snapshot).read_all()
-            for part, snapshot in zip(offered.parts, (offered.snapshot, None, None), strict=False)
+            prepared.execute_part(part, parameters, snapshot=offered.snapshot if part.number else None)
+            for part in ([] if offered is None else offered.parts)
         ]
-    except AbstainError:
-        raise
+        tables = [one.read_all() for one in parts]
     except Exception as error:
         raise Refused(f"{type(error).__name__}: {error}") from error
-    return pa.concat_tables(parts)
+    if not tables:
+        raise AbstainError(_NAME)
+    return pa.concat_tables(tables)
 
 
 _FORMS: Sequence[tuple[str, Callable[[GatewayEngine, Node], pa.Table], bool, bool]] = (
@@ -202,7 +201,7 @@ def _write_constants(node: Node) -> str:
 
 
 def _bind(node: Node, *, is_cast: bool) -> Node:
-    """With parameters in the place of constants: equal ones are one, as they are in GROUP BY and beside it."""
+    """With parameters in the place of constants: equal ones are one, as in GROUP BY and beside it."""
     numbers: dict[tuple[Family, str], int] = {}
 
     def bound(one: Node) -> Node | None:

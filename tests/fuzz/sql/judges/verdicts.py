@@ -114,7 +114,7 @@ def ask(engine: Engine, node: Node) -> Answer:
 def compare(
     statement: Statement, left: Answer, right: Answer, *, typed: bool, is_ordered: bool = True
 ) -> str | None:
-    """How two answers differ; None where they agree; their order counts if both have that of the statement."""
+    """How two answers differ; None where they agree. Their order counts where both have the statement's."""
     if isinstance(left, Refused) or isinstance(right, Refused):
         if isinstance(left, Refused) and isinstance(right, Refused):
             return None
