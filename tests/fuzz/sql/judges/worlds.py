@@ -1,6 +1,5 @@
 """What somebody sees of a lake, and everybody who can say what they should see."""
 
-import os
 import random
 from dataclasses import dataclass, replace
 
@@ -18,7 +17,6 @@ from tests.fuzz.sql.lake.access import Rights
 from tests.fuzz.sql.lake.lakes import Lake
 from tests.fuzz.sql.lake.past import Past
 
-FORMS = float(os.environ.get("FORMS", "0.1"))
 WITHOUT_SHORTCUTS = SessionSettings(shortcuts=NO_SHORTCUTS)
 
 
@@ -74,8 +72,12 @@ class World:
         if self.past is not None and self.past.table == name:
             self.references.set_table(self.past.changes.name, self.past.list_changes())
 
-    def twins(self, rng: random.Random) -> tuple[GatewayEngine, ...]:
-        """Another way to ask the gateway, or none: ways cost as much as the answer itself."""
+    def twins(self, rng: random.Random, forms: float) -> tuple[Engine, ...]:
+        """Another way to ask the gateway, or none: ways cost as much as the answer itself.
+
+        Args:
+            forms: how often that is another form of the statement.
+        """
         chance = rng.random()
         gateway = self.court.gateway
         assert isinstance(gateway, GatewayEngine)
@@ -88,7 +90,7 @@ class World:
             return (replace(gateway, engine=self.engines[1], name="another gateway"),)
         if chance < 0.29:
             return self._in_transaction(rng, gateway)
-        if chance < 0.29 + FORMS:
+        if chance < 0.29 + forms:
             return (draw_form(rng, gateway, may_define=self.rights is None),)
         return ()
 
