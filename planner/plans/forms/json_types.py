@@ -6,6 +6,8 @@
 To find them, the statement is planned with functions of any type, which are marked, in their place:
 
     SELECT arrow_typeof(named_struct('json_1', id)), arrow_typeof(named_struct('json_2', name)) FROM t
+
+Calls in common tables that nothing reads keep their marks: such tables are in no plan.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from planner.bridge.placeholder_types import expressions_of
 from planner.bridge.plan_reading import Expression, every_node
 from planner.plans.forms.multisets import FindSchema
 from planner.plans.forms.planned_frame import plan_unique
+from planner.sql.standard.query_bodies import find_bodies
 from planner.sql.standard.spellings.calls import Call, find_calls
 from planner.sql.tokens import STRING, Edit, SqlText, apply_edits, tokenize
 
@@ -86,9 +89,13 @@ def type_json(
         if kinds is not None:
             break
     names: dict[tuple[str, pa.DataType], str] = {}
-    edits = []
+    edits: list[Edit] = []
+    unread = _find_unread(text)
     for call, key in zip(calls, keys, strict=True):
         kind = (kinds or {}).get(key)
+        if kind is None and any(call.at in tokens for tokens in unread):
+            edits += _mark(text, [call], [0])
+            continue
         if kind is None:
             msg = (
                 f"the type of the value of {call.name}() is not found where it stands, as in FILTER and in "
@@ -133,6 +140,19 @@ def _is_hidden(text: SqlText, at: int) -> bool:
                 return True
             depth, sorts = 0, False
     return False
+
+
+def _find_unread(text: SqlText) -> Sequence[range]:
+    """Return the tokens of common tables that no query names, and which are in no plan."""
+    unread: list[range] = []
+    tables = (tokens for body in find_bodies(text) for tokens in body.common_tables)
+    # Those that only later ones name, which are not read either, come after these.
+    for tokens in sorted(tables, key=lambda one: one.start, reverse=True):
+        name, passed = text.name(tokens.start), (tokens, *unread)
+        others = (i for i in range(len(text.words)) if not any(i in one for one in passed))
+        if not any(text.is_name(i) and text.name(i) == name for i in others):
+            unread.append(tokens)
+    return unread
 
 
 def _find_types(
