@@ -138,7 +138,8 @@ class Queries(Selects):
 
     def _lookup(self) -> Select:
         """By key: all of its columns, or some, among which are several values."""
-        source = self._sources.named(self._rng.choice(self._tables))
+        shape = self._rng.choice(self._tables)
+        source = self._sources.named(shape)
         conjuncts = []
         chance = self._rng.random
         for column in source.identity or source.scope.columns[:1]:
@@ -161,7 +162,7 @@ class Queries(Selects):
                 source=source.node,
                 where=where,
             )
-        if chance() < 0.3:
+        if chance() < 0.3 and not shape.spelled:
             is_agreed = all(one.family in CANONICAL for one in source.scope.columns)
             return Select(source=source.node, where=where, star=Spelled("*", "*" if is_agreed else None))
         columns = self._rng.sample(
