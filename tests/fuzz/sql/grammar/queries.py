@@ -115,7 +115,7 @@ class Queries(Selects):
         writing = Writing(
             style, source.node, source.scope.columns, source.identity, condition, changed, value
         )
-        return WritingTrial(self._rng.choice((Law.CHANGED, Law.CHANGED, Law.AFFECTED)), writing)
+        return WritingTrial(self._rng.choice((Law.CHANGED, Law.CHANGED, Law.RETURNED, Law.AFFECTED)), writing)
 
     def _chosen(self, columns: Sequence[Column]) -> tuple[Column, ...]:
         return tuple(dict.fromkeys(self._rng.choice(columns) for _ in range(self._rng.randint(1, 3))))

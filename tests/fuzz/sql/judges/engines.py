@@ -93,11 +93,11 @@ class GatewayEngine:
             prepared = self.engine.prepare_statement(text, self.settings, self.access)
             assert isinstance(prepared, PreparedWrite)
             with transaction.statement():
-                affected = prepared.execute((), control).affected
+                result = prepared.execute((), control)
         except Exception as error:
             raise Refused(f"{type(error).__name__}: {error}") from error
         if node.then is None:
-            return pa.table({"n": [affected]})
+            return pa.table({"n": [result.affected]}) if result.rows is None else result.rows
         return replace(self, transaction=transaction).answer(node.then)
 
     def answer_text(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from tests.fuzz.sql.grammar.blocks import Item, Relation, Select
@@ -13,7 +13,7 @@ from tests.fuzz.sql.grammar.tree import AbstainError, Column, Expression, Node, 
 
 @dataclass(frozen=True)
 class Changed(Node):
-    """What a query returns after a statement that writes; without a query, how many rows that changes."""
+    """What a query returns after a statement that writes; without one, what that statement returns."""
 
     change: Node
     then: Select | None
@@ -36,11 +36,14 @@ class Style(Enum):
     UPDATE_FROM = "UPDATE FROM"
     MERGE_UPDATE = "MERGE UPDATE"
     INSERT = "INSERT"
+    INSERT_CONFLICT = "INSERT ON CONFLICT"
+    MERGE_SOME = "MERGE UPDATE AND"
+    MERGE_OTHERS = "MERGE DELETE NOT MATCHED BY SOURCE"
 
     @property
     def deletes(self) -> bool:
         """Whether rows go."""
-        return self in (Style.DELETE, Style.DELETE_USING, Style.MERGE_DELETE)
+        return "DELETE" in self.value
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,7 @@ class Writing(Node):
         columns: All of the relation.
         key: Those that identify a row.
         changed: The one that gets a new value.
+        returns: Whether the changed rows are returned.
     """
 
     style: Style
@@ -60,15 +64,16 @@ class Writing(Node):
     condition: Expression
     changed: Column
     value: Expression
+    returns: bool = False
 
     def write(self, text: Text) -> None:
+        self._write_change(text)
+        if self.returns:
+            text.put(" RETURNING ", ", ".join(quoted(one.name) for one in self.columns))
+
+    def _write_change(self, text: Text) -> None:
         assignment = (quoted(self.changed.name), " = ", self.value)
-        keys = Select(
-            items=tuple(Item(one, f"k{number}") for number, one in enumerate(self.key)),
-            source=self.source,
-            where=self.condition,
-        )
-        others = ("(", keys, ") AS chosen")
+        others = ("(", self._select_keys(self.condition), ") AS chosen")
         match self.style:
             case Style.DELETE:
                 text.put("DELETE FROM ", self.source, " WHERE ", self.condition)
@@ -79,20 +84,30 @@ class Writing(Node):
             case Style.UPDATE_FROM:
                 text.put("UPDATE ", self.source, " SET ", *assignment, " FROM ", *others, " WHERE ")
                 text.put(*self._same_key())
-            case Style.INSERT:
+            case Style.INSERT | Style.INSERT_CONFLICT:
                 names = ", ".join(quoted(one.name) for one in self.columns)
                 rows = Select(items=self._items(self.value), source=self.source, where=self.condition)
                 text.put("INSERT INTO ", quoted(self.source.name), f" ({names}) ", rows)
+                if self.style is Style.INSERT_CONFLICT:
+                    key, name = ", ".join(quoted(one.name) for one in self.key), quoted(self.changed.name)
+                    text.put(f" ON CONFLICT ({key}) DO UPDATE SET {name} = excluded.{name}")
             case Style.MERGE_DELETE | Style.MERGE_UPDATE:
                 text.put("MERGE INTO ", self.source, " USING ", *others, " ON ", *self._same_key())
                 text.put(" WHEN MATCHED THEN ")
                 text.put(*(("DELETE",) if self.style.deletes else ("UPDATE SET ", *assignment)))
+            case Style.MERGE_SOME:
+                text.put("MERGE INTO ", self.source, " USING (", self._select_keys(None), ") AS chosen ON ")
+                text.put(*self._same_key(), " WHEN MATCHED AND ", self.condition)
+                text.put(" THEN UPDATE SET ", *assignment)
+            case Style.MERGE_OTHERS:
+                text.put("MERGE INTO ", self.source, " USING (", self._select_keys(self._denied()))
+                text.put(") AS chosen ON ", *self._same_key())
+                text.put(" WHEN NOT MATCHED BY SOURCE THEN DELETE")
 
     def rows_after(self) -> Select:
         """What must be left."""
         if self.style.deletes:
-            stays = Expression(Family.TRUTH, ("((", self.condition, ") IS NOT TRUE)"))
-            return Select(items=self._items(self.changed), source=self.source, where=stays)
+            return replace(self.all_rows(), where=self._denied())
         parts = ("CASE WHEN ", self.condition, " THEN ", self.value, " ELSE ", self.changed, " END")
         return Select(items=self._items(Expression(self.changed.family, parts)), source=self.source)
 
@@ -100,10 +115,22 @@ class Writing(Node):
         """The relation."""
         return Select(items=self._items(self.changed), source=self.source)
 
+    def changed_rows(self) -> Select:
+        """The rows that are written, or go."""
+        value = self.changed if self.style.deletes else self.value
+        return Select(items=self._items(value), source=self.source, where=self.condition)
+
     def count(self) -> Select:
         """How many rows are changed."""
         count = Item(Expression(Family.INTEGER, ("count(*)",)), "n")
         return Select(items=(count,), source=self.source, where=self.condition)
+
+    def _denied(self) -> Expression:
+        return Expression(Family.TRUTH, ("((", self.condition, ") IS NOT TRUE)"))
+
+    def _select_keys(self, where: Expression | None) -> Select:
+        items = tuple(Item(one, f"k{number}") for number, one in enumerate(self.key))
+        return Select(items=items, source=self.source, where=where)
 
     def _items(self, value: Expression) -> tuple[Item, ...]:
         return tuple(Item(value if one == self.changed else one, one.name) for one in self.columns)
@@ -117,14 +144,20 @@ class Writing(Node):
 
 @dataclass(frozen=True)
 class WritingTrial(Trial):
-    """What a statement leaves, or says that it has changed."""
+    """What a statement leaves, returns, or says that it has changed."""
 
     law: Law
     writing: Writing
 
     def whole(self) -> Select:
-        return self.writing.count() if self.law is Law.AFFECTED else self.writing.rows_after()
+        match self.law:
+            case Law.AFFECTED:
+                return self.writing.count()
+            case Law.RETURNED:
+                return self.writing.changed_rows()
+        return self.writing.rows_after()
 
     def parts(self) -> tuple[Changed, ...]:
-        then = None if self.law is Law.AFFECTED else self.writing.all_rows()
-        return (Changed(self.writing, then),)
+        if self.law is Law.CHANGED:
+            return (Changed(self.writing, self.writing.all_rows()),)
+        return (Changed(replace(self.writing, returns=self.law is Law.RETURNED), None),)
