@@ -53,7 +53,7 @@ class Form:
 
 def draw_form(rng: random.Random, gateway: GatewayEngine, *, may_define: bool) -> Form:
     """Any of the forms; `may_define` says whether tables and views may be made."""
-    name, form, keeps_order, _ = rng.choice([one for one in _FORMS if may_define or not one[3]])
+    name, form, keeps_order, _ = rng.choice([one for one in FORMS if may_define or not one[3]])
     return Form(name, gateway, form, keeps_order)
 
 
@@ -155,7 +155,7 @@ def _ask_parts(gateway: GatewayEngine, node: Node) -> pa.Table:
     return pa.concat_tables(tables)
 
 
-_FORMS: Sequence[tuple[str, Callable[[GatewayEngine, Node], pa.Table], bool, bool]] = (
+FORMS: Sequence[tuple[str, Callable[[GatewayEngine, Node], pa.Table], bool, bool]] = (
     ("as a common table expression", _ask_common, False, False),
     ("as a subquery", _ask_derived, False, False),
     ("in a union with nothing", _ask_both_halves, False, False),
