@@ -150,7 +150,7 @@ def _find_unread(text: SqlText) -> Sequence[range]:
     for tokens in sorted(tables, key=lambda one: one.start, reverse=True):
         name, passed = text.name(tokens.start), (tokens, *unread)
         others = (i for i in range(len(text.words)) if not any(i in one for one in passed))
-        if not any(text.is_name(i) and text.name(i) == name for i in others):
+        if not any(text.is_name(i) and text.name(i) == name and text.words[i - 1] != "." for i in others):
             unread.append(tokens)
     return unread
 

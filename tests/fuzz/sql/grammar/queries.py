@@ -115,7 +115,9 @@ class Queries(Selects):
         writing = Writing(
             style, source.node, source.scope.columns, source.identity, condition, changed, value
         )
-        return WritingTrial(self._rng.choice((Law.CHANGED, Law.CHANGED, Law.RETURNED, Law.AFFECTED)), writing)
+        law = self._rng.choice((Law.CHANGED, Law.SEEN, Law.SEEN, Law.RETURNED, Law.AFFECTED))
+        query = self._lookup(shape) if self._rng.random() < 0.4 else self._block(1)
+        return WritingTrial(law, writing, query)
 
     def _chosen(self, columns: Sequence[Column]) -> tuple[Column, ...]:
         return tuple(dict.fromkeys(self._rng.choice(columns) for _ in range(self._rng.randint(1, 3))))
@@ -136,9 +138,9 @@ class Queries(Selects):
 
     # Sorts of statements
 
-    def _lookup(self) -> Select:
+    def _lookup(self, shape: Shape | None = None) -> Select:
         """By key: all of its columns, or some, among which are several values."""
-        shape = self._rng.choice(self._tables)
+        shape = shape or self._rng.choice(self._tables)
         source = self._sources.named(shape)
         conjuncts = []
         chance = self._rng.random

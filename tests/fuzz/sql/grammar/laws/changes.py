@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from tests.fuzz.sql.grammar.blocks import Item, Relation, Select
+from tests.fuzz.sql.grammar.blocks import Derived, Item, Relation, Select
 from tests.fuzz.sql.grammar.kinds import Family
 from tests.fuzz.sql.grammar.laws.trial import Law, Trial
-from tests.fuzz.sql.grammar.tree import AbstainError, Column, Expression, Node, Reader, Text, quoted
+from tests.fuzz.sql.grammar.tree import AbstainError, Column, Expression, Node, Reader, Text, mapped, quoted
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class Changed(Node):
     """What a query returns after a statement that writes; without one, what that statement returns."""
 
     change: Node
-    then: Select | None
+    then: Node | None
 
     def write(self, text: Text) -> None:
         if text.reader is not Reader.GATEWAY:
@@ -144,13 +144,20 @@ class Writing(Node):
 
 @dataclass(frozen=True)
 class WritingTrial(Trial):
-    """What a statement leaves, returns, or says that it has changed."""
+    """What a statement leaves, returns, or says that it has changed.
+
+    Attributes:
+        query: That reads the relation afterwards.
+    """
 
     law: Law
     writing: Writing
+    query: Node
 
-    def whole(self) -> Select:
+    def whole(self) -> Node:
         match self.law:
+            case Law.SEEN:
+                return mapped(self.query, self._find_derived)
             case Law.AFFECTED:
                 return self.writing.count()
             case Law.RETURNED:
@@ -160,4 +167,12 @@ class WritingTrial(Trial):
     def parts(self) -> tuple[Changed, ...]:
         if self.law is Law.CHANGED:
             return (Changed(self.writing, self.writing.all_rows()),)
+        if self.law is Law.SEEN:
+            return (Changed(self.writing, self.query),)
         return (Changed(replace(self.writing, returns=self.law is Law.RETURNED), None),)
+
+    def _find_derived(self, one: Node) -> Node | None:
+        """The rows that are left, in the place of the relation."""
+        if isinstance(one, Relation) and one.name == self.writing.source.name:
+            return Derived(self.writing.rows_after(), one.alias)
+        return None

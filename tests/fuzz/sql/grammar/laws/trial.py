@@ -22,6 +22,7 @@ class Law(Enum):
     OUTER = "an outer join has the rows of the inner one, and those that find none"
     MATCHED = "a semi join has the rows for which a row EXISTS"
     CHANGED = "a statement that writes leaves the rows that a query computes"
+    SEEN = "after a statement that writes, queries find the rows that it has to leave"
     RETURNED = "a statement that writes returns the rows that a query finds"
     AFFECTED = "a statement that writes tells how many rows a query counts"
 
