@@ -134,6 +134,8 @@ def inline_views(tree: exp.Query, resolver: NameResolver, schema: str, depth: in
     for table in list(tree.find_all(exp.Table)):
         if not isinstance(table.this, exp.Identifier) or (table.name in commons and not table.db):
             continue
+        if table.args.get("version"):
+            continue  # a view has no past: binding raises it
         name = name_of_table(table, schema)
         view = None if resolver.find(name) is not None else resolver.view_sql(name)
         if view is None:

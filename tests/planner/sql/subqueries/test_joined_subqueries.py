@@ -263,3 +263,34 @@ def test_null_equals_null_in_joins(engine: QueryEngine) -> None:
         "ON (g.v IS NOT DISTINCT FROM a.v) WHERE a.v IS NULL"
     )
     assert ask(engine, sql) == [(2, [2])]
+
+
+PAST = (
+    "SELECT id, (SELECT count(*) FROM {u} WHERE b < t.v) AS n FROM t",
+    "SELECT id FROM t WHERE v < ANY (SELECT r.b FROM {u} AS r WHERE r.b IS NOT DISTINCT FROM t.v + 5)",
+    "SELECT t.id, x.b FROM t, LATERAL (SELECT b FROM {u} AS r WHERE r.k >= t.id ORDER BY r.k LIMIT 1) AS x",
+    "SELECT k, EXISTS (SELECT 1 FROM t WHERE t.v > r.b + r.k) AS e FROM {u} AS r",
+    "SELECT id, (SELECT max(old) FROM {u} AS r WHERE r.b < t.v) AS n FROM t",
+)
+
+
+@pytest.mark.parametrize("statement", PAST)
+@pytest.mark.parametrize("past", ["VERSION AS OF 1", "FOR VERSION AS OF 1", "FOR VERSION AS OF 'first'"])
+def test_subqueries_over_the_past_are_joined(
+    root: Path, engine: QueryEngine, statement: str, past: str
+) -> None:
+    """The rows and columns are those of that version."""
+    first = U.append_column("old", pa.array([1, 2, 3, 4], pa.int64()))
+    table = lance.write_dataset(first, root / "u.lance", mode="overwrite")
+    lance.write_dataset(first, root / "copy.lance")
+    table.tags.create("first", table.version)
+    table.delete("k = 1")
+    table.drop_columns(["old"])
+    past = past.replace("AS OF 1", f"AS OF {table.tags.list()['first']['version']}")
+    expected = ask(engine, statement.format(u="copy"))
+    assert sorted(map(repr, ask(engine, statement.format(u=f"u {past}")))) == sorted(map(repr, expected))
+
+
+def test_the_past_by_an_expression_is_not_joined(engine: QueryEngine) -> None:
+    with pytest.raises(UnsupportedError, match="may not be written as it was read"):
+        ask(engine, f"SELECT {COUNT.replace('u WHERE', 'u FOR TIMESTAMP AS OF now() AS u WHERE')} FROM t")
