@@ -294,3 +294,44 @@ def test_subqueries_over_the_past_are_joined(
 def test_the_past_by_an_expression_is_not_joined(engine: QueryEngine) -> None:
     with pytest.raises(UnsupportedError, match="may not be written as it was read"):
         ask(engine, f"SELECT {COUNT.replace('u WHERE', 'u FOR TIMESTAMP AS OF now() AS u WHERE')} FROM t")
+
+
+CALLS = ("lance_changes('u', since => 1)", "lance_vector_search('w', 'vec', [1.0, 0.0], k => 9)")
+TWICE = "EXISTS (SELECT 1 FROM t WHERE t.v > {k} * 10 OFFSET 1)"
+
+
+@pytest.fixture
+def searched(root: Path, engine: QueryEngine) -> QueryEngine:
+    vectors = pa.array([[1.0, 0.0], [0.0, 1.0]] * 2, pa.list_(pa.float32(), 2))
+    lance.write_dataset(U.append_column("vec", vectors), root / "w.lance")
+    lance.write_dataset(
+        U.set_column(1, "b", pa.array([1, 2, 3, 4], pa.int64())), root / "u.lance", mode="append"
+    )
+    return engine
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize(
+    "statement",
+    [
+        f"SELECT k FROM {{}} WHERE {TWICE.format(k='k')}",
+        f"SELECT c.k FROM {{}} AS c WHERE {TWICE.format(k='c.k')} AND c.k > 0",
+        f"WITH q AS (SELECT * FROM {{}}) SELECT k FROM q WHERE {TWICE.format(k='q.k')}",
+        "SELECT c.k, x.v FROM {} AS c, LATERAL (SELECT v FROM t WHERE t.id >= c.k ORDER BY v LIMIT 1) AS x",
+    ],
+)
+def test_mistaken_subqueries_are_refused_beside_calls(
+    searched: QueryEngine, call: str, statement: str
+) -> None:
+    with pytest.raises(UnsupportedError, match="not joined beside a search"):
+        ask(searched, statement.format(call))
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_other_subqueries_are_answered_beside_calls(searched: QueryEngine, call: str) -> None:
+    whole = ask(searched, f"SELECT k FROM {call}")
+    found = ask(
+        searched, f"SELECT k FROM {call} WHERE k IN (SELECT id FROM t) AND k >= (SELECT min(id) FROM t)"
+    )
+    assert sorted(found) == sorted(whole)
+    assert whole
