@@ -296,7 +296,10 @@ def test_the_past_by_an_expression_is_not_joined(engine: QueryEngine) -> None:
         ask(engine, f"SELECT {COUNT.replace('u WHERE', 'u FOR TIMESTAMP AS OF now() AS u WHERE')} FROM t")
 
 
-CALLS = ("lance_changes('u', since => 1)", "lance_vector_search('w', 'vec', [1.0, 0.0], k => 9)")
+CALLS = (
+    "lance_changes('u', since => 1)",
+    "lance_vector_search('w', 'vec', [1.0, 0.0], k => 9, prefilter => false)",
+)
 TWICE = "EXISTS (SELECT 1 FROM t WHERE t.v > {k} * 10 OFFSET 1)"
 
 
