@@ -297,7 +297,7 @@ def test_the_past_by_an_expression_is_not_joined(engine: QueryEngine) -> None:
 
 
 CALLS = (
-    "lance_changes('u', since => 1)",
+    "lance_changes('keyed', since => 1)",
     "lance_vector_search('w', 'vec', [1.0, 0.0], k => 9, prefilter => false)",
 )
 TWICE = "EXISTS (SELECT 1 FROM t WHERE t.v > {k} * 10 OFFSET 1)"
@@ -307,9 +307,8 @@ TWICE = "EXISTS (SELECT 1 FROM t WHERE t.v > {k} * 10 OFFSET 1)"
 def searched(root: Path, engine: QueryEngine) -> QueryEngine:
     vectors = pa.array([[1.0, 0.0], [0.0, 1.0]] * 2, pa.list_(pa.float32(), 2))
     lance.write_dataset(U.append_column("vec", vectors), root / "w.lance")
-    lance.write_dataset(
-        U.set_column(1, "b", pa.array([1, 2, 3, 4], pa.int64())), root / "u.lance", mode="append"
-    )
+    change(engine, "CREATE TABLE keyed (k BIGINT PRIMARY KEY, b BIGINT)")
+    change(engine, "INSERT INTO keyed SELECT k, b FROM u")
     return engine
 
 
