@@ -27,6 +27,7 @@ from planner.bridge.placeholder_types import expressions_of
 from planner.bridge.plan_reading import Expression, every_node
 from planner.plans.forms.multisets import FindSchema
 from planner.plans.forms.planned_frame import plan_unique
+from planner.sql.references import find_references
 from planner.sql.standard.query_bodies import find_bodies
 from planner.sql.standard.spellings.calls import Call, find_calls
 from planner.sql.tokens import STRING, Edit, SqlText, apply_edits, tokenize
@@ -90,7 +91,8 @@ def type_json(
             break
     names: dict[tuple[str, pa.DataType], str] = {}
     edits: list[Edit] = []
-    unread = _find_unread(text)
+    is_whole = kinds is not None and all(key in kinds for key in keys)
+    unread = () if is_whole else _find_unread(text)
     for call, key in zip(calls, keys, strict=True):
         kind = (kinds or {}).get(key)
         if kind is None and any(call.at in tokens for tokens in unread):
@@ -143,14 +145,16 @@ def _is_hidden(text: SqlText, at: int) -> bool:
 
 
 def _find_unread(text: SqlText) -> Sequence[range]:
-    """Return the tokens of common tables that no query names, and which are in no plan."""
+    """Return the tokens of common tables that no relation names, and which are in no plan."""
+    begin = next(i for i, word in enumerate(text.words) if word in _QUERIES)
+    sites = find_references(text, begin).tables
     unread: list[range] = []
     tables = (tokens for body in find_bodies(text) for tokens in body.common_tables)
     # Those that only later ones name, which are not read either, come after these.
     for tokens in sorted(tables, key=lambda one: one.start, reverse=True):
-        name, passed = text.name(tokens.start), (tokens, *unread)
-        others = (i for i in range(len(text.words)) if not any(i in one for one in passed))
-        if not any(text.is_name(i) and text.name(i) == name and text.words[i - 1] != "." for i in others):
+        passed = (tokens, *unread)
+        named = (text.name(tokens.start),)
+        if all(site.parts != named or any(site.first in one for one in passed) for site in sites):
             unread.append(tokens)
     return unread
 
