@@ -107,7 +107,8 @@ def _check_beside_calls(text: SqlText, resolver: NameResolver, schema: str) -> N
         read = read_statement(parse_query(_write_stand_ins(tokenize(query))), resolver, schema)
     except (RewritingError, LanceGatewayError, RecursionError):
         return  # it is not known, or binding raises it
-    if has_mistaken_subqueries(read):
+    # Others may be computed once, wherever they stand.
+    if has_mistaken_subqueries(read, correlated=True):
         msg = (
             "DataFusion would answer a subquery of this statement wrongly, and it is not joined beside a "
             "search, lance_changes or lance_position: write their rows into a table, as by CREATE "

@@ -42,8 +42,10 @@ def run(
     report = Fuzzer(seed, per_lake, is_thorough=is_thorough).run(writers, statements=statements)
     assert not report.ours, str(report)
     if statements >= 500:
-        assert report.tally.refused_share < MOST_REFUSED, str(report)
-        assert report.tally.share(Outcome.ALIKE) > LEAST_ALIKE, str(report)
+        # Changes of tables, which thorough runs read often, are not joined with subqueries.
+        most = 2 if is_thorough else 1
+        assert report.tally.refused_share < most * MOST_REFUSED, str(report)
+        assert report.tally.share(Outcome.ALIKE) > 1 - most * (1 - LEAST_ALIKE), str(report)
     return report
 
 

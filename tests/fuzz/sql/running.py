@@ -48,7 +48,7 @@ class Shares:
 
     laws: float = 0.08
     forms: float = 0.08
-    past: float = 0.3
+    past: float = 0.15
 
 
 THOROUGH = Shares(laws=0.3, forms=0.4, past=0.6)
