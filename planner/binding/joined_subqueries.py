@@ -17,6 +17,8 @@ from memwal.storage.table_names import MAIN_SCHEMA
 from planner.binding.changes.positions import STATE_FUNCTIONS
 from planner.binding.names import NameResolver
 from planner.search.search_call import SearchFunction
+from planner.sql.edits import Edit, apply_edits
+from planner.sql.references import find_references
 from planner.sql.rewrites.misread_clauses import has_unnested_columns
 from planner.sql.standard.spell_out import spell_out
 from planner.sql.subqueries.dialect import RewritingError, parse_query, write_parameter
@@ -27,7 +29,7 @@ from planner.sql.subqueries.rewriting import (
     join_subqueries,
     read_statement,
 )
-from planner.sql.tokens import SqlText, number_parameters, tokenize
+from planner.sql.tokens import STRING, SqlText, number_parameters, tokenize
 
 _PREFIXES: Final = frozenset(
     {"EXPLAIN", "ANALYZE", "VERBOSE", "FORMAT", "TREE", "INDENT", "JSON", "DESCRIBE", "DESC"}
@@ -36,6 +38,10 @@ _SEARCHES: Final = frozenset(
     name.upper() for name in (*STATE_FUNCTIONS, *(function.value for function in SearchFunction))
 )
 """Their columns are not known here: statements with these functions stay as they are."""
+_CALL_COLUMNS: Final = (
+    "_change", "_position", "_changed_at", "_sequence", "_rows", "_distance", "_score", "_hybrid_score",
+)  # fmt: skip
+"""Columns of what these functions return, besides those of the table that the first text names."""
 _STARTS: Final = frozenset({"SELECT", "WITH"})
 _ENDS: Final = frozenset({"OFFSET", "LIMIT", "FETCH", "HAVING"})
 _BEFORE_RELATIONS: Final = frozenset({"FROM", "JOIN", ",", "AS", ""})
@@ -54,7 +60,7 @@ def join_mistaken(sql: str, resolver: NameResolver, schema: str = MAIN_SCHEMA) -
         schema: of names without one.
 
     Raises:
-        UnsupportedError: it can't be written so; the text tells why.
+        UnsupportedError: it can't be written so, or reads what a function returns; the text tells why.
     """
     try:
         text = tokenize(sql)
@@ -69,6 +75,7 @@ def join_mistaken(sql: str, resolver: NameResolver, schema: str = MAIN_SCHEMA) -
                 "(SELECT *, unnest(tags) AS tag FROM ..)"
             )
             raise UnplannedRelationError(msg)
+        _check_beside_calls(text, resolver, schema)
         return None
     is_mistaken = "LATERAL" in text.words or has_unnested_columns(text)
     try:
@@ -88,6 +95,42 @@ def join_mistaken(sql: str, resolver: NameResolver, schema: str = MAIN_SCHEMA) -
     except (LanceGatewayError, RecursionError):
         pass  # binding raises it
     return None
+
+
+def _check_beside_calls(text: SqlText, resolver: NameResolver, schema: str) -> None:
+    """Refuse subqueries that DataFusion would answer wrongly in a statement with a search, or changes.
+
+    Raises:
+        UnsupportedError: there is one.
+    """
+    try:
+        _, query = _divide(spell_out(text))
+        read = read_statement(parse_query(_write_stand_ins(tokenize(query))), resolver, schema)
+    except (RewritingError, LanceGatewayError, RecursionError):
+        return  # it is not known, or binding raises it
+    # Others may be computed once, wherever they stand.
+    if has_mistaken_subqueries(read, correlated=True):
+        msg = (
+            "DataFusion would answer a subquery of this statement wrongly, and it is not joined beside a "
+            "search, lance_changes or lance_position: write their rows into a table, as by CREATE "
+            "TEMPORARY TABLE .. AS SELECT, and read that"
+        )
+        raise UnsupportedError(msg)
+
+
+def _write_stand_ins(text: SqlText) -> str:
+    """Return a statement with relations of the same columns in the place of calls, to tell what it reads."""
+    edits = []
+    for site in find_references(text).functions:
+        arguments = range(site.opening + 1, site.closing)
+        first = next((i for i in arguments if text.words[i] == STRING), None)
+        if first is None or site.name.upper() not in _SEARCHES:
+            continue
+        items = ["*", *(f"0 AS {name}" for name in _CALL_COLUMNS)]
+        relation = f"(SELECT {', '.join(items)} FROM {text.tokens[first].text})"  # noqa: S608 - it is read, not run
+        name = "" if site.has_alias else f" AS {site.name}"
+        edits.append(Edit.replace(text.start(site.first), text.end(site.closing), f"{relation}{name}"))
+    return apply_edits(text.sql, edits)
 
 
 def join_unplanned(sql: str, resolver: NameResolver, schema: str = MAIN_SCHEMA) -> JoinedStatement:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -18,7 +18,7 @@ from planner.binding.bound_statement import ComparedState, TableReference, Vecto
 from planner.bridge.distance_functions import is_vector_type
 from planner.search.search_call import SearchCall
 from planner.sql.as_of import AsOf
-from planner.sql.dialects.names import KnownNames, NamedTable
+from planner.sql.dialects.names import KnownNames, NamedTable, PastResolver
 from planner.sql.edits import Edit
 from planner.sql.references import QUERY_STARTS, References, TableSite
 from planner.sql.rewrites.outer_qualifiers import QUALIFIER
@@ -46,14 +46,6 @@ class NameResolver(KnownNames, Protocol):
 
     def system_tables(self) -> tuple[str, ...]:
         """Return the names of tables of the schema `system`."""
-
-
-@runtime_checkable
-class PastResolver(Protocol):
-    """A `NameResolver` with past versions of tables."""
-
-    def table(self, name: TableName, as_of: AsOf | None = None) -> NamedTable:
-        """Return a past version of a base table."""
 
 
 @dataclass(frozen=True, slots=True)

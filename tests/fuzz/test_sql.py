@@ -35,13 +35,17 @@ LEAST_ALIKE = 0.97
 """The part of the statements that DuckDB answers which must be answered alike; the others are refused."""
 
 
-def run(writers: WriterProcess, seed: int, statements: int, per_lake: int) -> Report:
+def run(
+    writers: WriterProcess, seed: int, statements: int, per_lake: int, *, is_thorough: bool = False
+) -> Report:
     """A run that must not find the gateway wrong."""
-    report = Fuzzer(seed, per_lake).run(writers, statements=statements)
+    report = Fuzzer(seed, per_lake, is_thorough=is_thorough).run(writers, statements=statements)
     assert not report.ours, str(report)
     if statements >= 500:
-        assert report.tally.refused_share < MOST_REFUSED, str(report)
-        assert report.tally.share(Outcome.ALIKE) > LEAST_ALIKE, str(report)
+        # Changes of tables, which thorough runs read often, are not joined with subqueries.
+        most = 2 if is_thorough else 1
+        assert report.tally.refused_share < most * MOST_REFUSED, str(report)
+        assert report.tally.share(Outcome.ALIKE) > 1 - most * (1 - LEAST_ALIKE), str(report)
     return report
 
 
@@ -65,7 +69,7 @@ def test_fresh_seeds(writers: WriterProcess, part: int) -> None:
     """Other statements in every run. They may find what was wrong all along, so `make test` asks none."""
     seed = random.SystemRandom().randrange(1 << 32)
     print(f"part {part} of the statements has seed {seed}")  # noqa: T201 - shown where the test fails
-    run(writers, seed, statements=5000, per_lake=500)
+    run(writers, seed, statements=5000, per_lake=500, is_thorough=part % 2 == 0)
 
 
 @pytest.mark.soak

@@ -6,6 +6,8 @@
 To find them, the statement is planned with functions of any type, which are marked, in their place:
 
     SELECT arrow_typeof(named_struct('json_1', id)), arrow_typeof(named_struct('json_2', name)) FROM t
+
+Calls in common tables that nothing reads keep their marks: such tables are in no plan.
 """
 
 from __future__ import annotations
@@ -26,6 +28,8 @@ from planner.bridge.plan_reading import Expression, every_node
 from planner.plans.forms.multisets import FindSchema
 from planner.plans.forms.planned_frame import plan_unique
 from planner.sql.edits import Edit, apply_edits
+from planner.sql.references import find_references
+from planner.sql.standard.query_bodies import find_bodies
 from planner.sql.standard.spellings.calls import Call, find_calls
 from planner.sql.tokens import STRING, SqlText, tokenize
 
@@ -87,9 +91,14 @@ def type_json(
         if kinds is not None:
             break
     names: dict[tuple[str, pa.DataType], str] = {}
-    edits = []
+    edits: list[Edit] = []
+    is_whole = kinds is not None and all(key in kinds for key in keys)
+    unread = () if is_whole else _find_unread(text)
     for call, key in zip(calls, keys, strict=True):
         kind = (kinds or {}).get(key)
+        if kind is None and any(call.at in tokens for tokens in unread):
+            edits += _mark(text, [call], [0])
+            continue
         if kind is None:
             msg = (
                 f"the type of the value of {call.name}() is not found where it stands, as in FILTER and in "
@@ -134,6 +143,21 @@ def _is_hidden(text: SqlText, at: int) -> bool:
                 return True
             depth, sorts = 0, False
     return False
+
+
+def _find_unread(text: SqlText) -> Sequence[range]:
+    """Return the tokens of common tables that no relation names, and which are in no plan."""
+    begin = next(i for i, word in enumerate(text.words) if word in _QUERIES)
+    sites = find_references(text, begin).tables
+    unread: list[range] = []
+    tables = (tokens for body in find_bodies(text) for tokens in body.common_tables)
+    # Those that only later ones name, which are not read either, come after these.
+    for tokens in sorted(tables, key=lambda one: one.start, reverse=True):
+        passed = (tokens, *unread)
+        named = (text.name(tokens.start),)
+        if all(site.parts != named or any(site.first in one for one in passed) for site in sites):
+            unread.append(tokens)
+    return unread
 
 
 def _find_types(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 from sqlglot import exp
 
 from memwal.storage.table_names import MAIN_SCHEMA, TableName
+from planner.sql.as_of import AsOf
 from planner.sql.dialects.source import DialectSource
 
 CASE_INSENSITIVE = frozenset({"spark", "duckdb", "mysql", "bigquery", "trino"})
@@ -39,6 +40,14 @@ class KnownNames(Protocol):
 
     def names(self, schema: str | None = None) -> Sequence[TableName]:
         """Return the names of all tables and views, or of those of a schema."""
+
+
+@runtime_checkable
+class PastResolver(Protocol):
+    """The tables of a catalog, with past versions of tables."""
+
+    def table(self, name: TableName, as_of: AsOf | None = None) -> NamedTable:
+        """Return a past version of a base table."""
 
 
 def find_tables(tree: exp.Expr, schema: str = MAIN_SCHEMA) -> tuple[TableName, ...]:

@@ -164,6 +164,8 @@ def _prefix_calls(tokens: list[Token]) -> None:
 def _check(node: exp.Expr) -> None:
     kind = type(node).__name__
     name = node.this.name if kind == "DataType" else ""
+    if isinstance(node, exp.Version) and isinstance(node.expression, exp.Literal):
+        return
     if kind not in _KNOWN or (name and name not in _TYPES):
         msg = f"{name or kind} may not be written as it was read"
         raise RewritingError(msg)

@@ -65,13 +65,16 @@ def read_statement(tree: exp.Query, resolver: NameResolver, schema: str) -> Read
     return ReadStatement(tree, fresh, scopes)
 
 
-def has_mistaken_subqueries(statement: ReadStatement) -> bool:
-    """Return whether DataFusion may answer a subquery wrongly."""
+def has_mistaken_subqueries(statement: ReadStatement, *, correlated: bool = False) -> bool:
+    """Return whether DataFusion may answer a subquery wrongly; `correlated` leaves out all others."""
     for select in statement.tree.find_all(exp.Select):
         if (
             has_unnests(select)
             or has_mistaken_laterals(select)
-            or any(site.is_mistaken(select) for site in find_sites(select))
+            or any(
+                site.is_mistaken(select) and (site.is_correlated or not correlated)
+                for site in find_sites(select)
+            )
         ):
             return True
     return False
@@ -134,6 +137,8 @@ def inline_views(tree: exp.Query, resolver: NameResolver, schema: str, depth: in
     for table in list(tree.find_all(exp.Table)):
         if not isinstance(table.this, exp.Identifier) or (table.name in commons and not table.db):
             continue
+        if table.args.get("version"):
+            continue  # a view has no past: binding raises it
         name = name_of_table(table, schema)
         view = None if resolver.find(name) is not None else resolver.view_sql(name)
         if view is None:

@@ -15,8 +15,9 @@ from typing import TypeAlias
 from sqlglot import exp
 
 from memwal.storage.table_names import TableName
-from planner.sql.dialects.names import KnownNames
-from planner.sql.subqueries.dialect import RewritingError
+from planner.sql.as_of import read_as_of
+from planner.sql.dialects.names import KnownNames, NamedTable, PastResolver
+from planner.sql.subqueries.dialect import RewritingError, write_query
 from planner.sql.subqueries.trees import (
     OUTPUT,
     OWNER,
@@ -31,6 +32,7 @@ from planner.sql.subqueries.trees import (
     read_unnest,
     without_subqueries,
 )
+from planner.sql.tokens import tokenize
 
 Columns: TypeAlias = "tuple[str, ...] | None"
 """The names of a relation's columns; None if they are not known."""
@@ -225,8 +227,16 @@ class Scopes:
             return None
         if not item.db and item.name in commons:
             return commons[item.name]
-        table = self._known.find(name_of_table(item, self._schema))
+        name, version = name_of_table(item, self._schema), item.args.get("version")
+        table = self._known.find(name) if version is None else self._find_past(name, version)
         return None if table is None else tuple(table.declared_schema.names)
+
+    def _find_past(self, name: TableName, version: exp.Version) -> NamedTable | None:
+        """Return a table as it was, whose columns may have been others."""
+        as_of = read_as_of(tokenize(write_query(version)), 0)
+        if as_of is None or not isinstance(self._known, PastResolver):
+            return None
+        return self._known.table(name, as_of[0])
 
     def _bind(self, node: exp.Expr, chain: tuple[_Scope, ...], commons: _Commons) -> None:
         for query in list(queries_in(node)):

@@ -17,8 +17,15 @@ def main() -> int:
     parser.add_argument("--lake", type=int, default=0, help="the first lake, as a reproduction names it")
     parser.add_argument("--per-lake", type=int, default=STATEMENTS_PER_LAKE, help="statements of each lake")
     parser.add_argument("--mismatches", type=int, default=5, help="how many end the run")
+    parser.add_argument("--thorough", action="store_true", help="check answers by one another more often")
     chosen = parser.parse_args()
-    fuzzer = Fuzzer(chosen.seed, chosen.per_lake, chosen.mismatches, tell=lambda one: write(f"\n{one}"))
+    fuzzer = Fuzzer(
+        chosen.seed,
+        chosen.per_lake,
+        chosen.mismatches,
+        tell=lambda one: write(f"\n{one}"),
+        is_thorough=chosen.thorough,
+    )
     with WriterProcess() as process:
         report = fuzzer.run(
             process, statements=chosen.statements, seconds=chosen.seconds, first_lake=chosen.lake

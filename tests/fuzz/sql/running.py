@@ -18,7 +18,7 @@ from tests.fuzz.sql.grammar.kinds import draw_value
 from tests.fuzz.sql.grammar.statement import Statement
 from tests.fuzz.sql.grammar.tree import AbstainError, Reader, Spelled, render
 from tests.fuzz.sql.judges.answers import rows_of
-from tests.fuzz.sql.judges.engines import Engine, GatewayEngine, Refused
+from tests.fuzz.sql.judges.engines import Engine, Refused
 from tests.fuzz.sql.judges.known import CAUTIOUS, known_refusal
 from tests.fuzz.sql.judges.shrinking import shrink
 from tests.fuzz.sql.judges.verdicts import Outcome, Tally, Verdict
@@ -26,6 +26,7 @@ from tests.fuzz.sql.judges.worlds import World
 from tests.fuzz.sql.lake.access import Rights
 from tests.fuzz.sql.lake.changes import Change, Changes
 from tests.fuzz.sql.lake.lakes import HeldTable, Lake
+from tests.fuzz.sql.lake.past import Past
 from tests.support.processes.gateways import EAGER
 from tests.support.processes.writer_process import WriterProcess
 
@@ -33,6 +34,24 @@ _ASKED, _AGAIN_SHARE = 40, 0.1
 """So many of the last statements of a lake are asked again, at random."""
 STATEMENTS_PER_LAKE = 1000
 STATEMENTS_PER_EVENT = 60
+
+
+@dataclass(frozen=True)
+class Shares:
+    """How often answers are checked by one another.
+
+    Attributes:
+        laws: Of the statements, those that are laws.
+        forms: Of the statements, those that are asked in another form.
+        past: Of the lakes, those with a table whose past is read.
+    """
+
+    laws: float = 0.08
+    forms: float = 0.08
+    past: float = 0.15
+
+
+THOROUGH = Shares(laws=0.3, forms=0.4, past=0.6)
 
 
 @dataclass(frozen=True)
@@ -47,13 +66,14 @@ class Mismatch:
     shrunk: str
     parameters: tuple[object, ...]
     tables: str
+    is_thorough: bool
 
     def __str__(self) -> str:
         bound = f" with {self.parameters}" if self.parameters else ""
         return (
             f"{self.verdict.judge}\n  {self.verdict.detail}\n  statement: {self.sql}\n  shrunk: {self.shrunk}"
             f"{bound}\n  {self.tables}\n  again: python -m tests.fuzz.sql --seed {self.seed} "
-            f"--lake {self.lake} --statements {self.number + 1}"
+            f"--lake {self.lake} --statements {self.number + 1}{' --thorough' if self.is_thorough else ''}"
         )
 
 
@@ -107,12 +127,19 @@ class Fuzzer:
         per_lake: How many statements are asked of one lake.
         most: Mismatches after which a run ends.
         tell: What is done with a mismatch as soon as it is found.
+        is_thorough: Whether answers are checked by one another more often.
     """
 
     seed: int
     per_lake: int = STATEMENTS_PER_LAKE
     most: int = 5
     tell: Callable[[Mismatch], None] = lambda _: None
+    is_thorough: bool = False
+
+    @property
+    def shares(self) -> Shares:
+        """How often answers are checked by one another."""
+        return THOROUGH if self.is_thorough else Shares()
 
     def run(
         self, process: WriterProcess, *, statements: int, seconds: float = float("inf"), first_lake: int = 0
@@ -152,6 +179,7 @@ class _Asking:
         stack: ExitStack,
     ) -> None:
         self._fuzzer, self._report, self._number = fuzzer, report, number
+        self._shares = fuzzer.shares
         self._rng = rng = random.Random(f"{fuzzer.seed}/{number}")
         self._lake = lake = Lake.draw(rng, root, process)
         stack.callback(lake.close)
@@ -168,9 +196,11 @@ class _Asking:
             stack.callback(engine.close)
         tables = {name: one.spec.shape for name, one in lake.tables.items()}
         views = tuple(one for one in lake.shapes if one.name in lake.views)
+        past = Past.remember(rng, lake, self._engines[0]) if rng.random() < self._shares.past else None
+        rights = Rights.draw(rng, tables, views)
         self._worlds = [
-            World.open(rng, lake, self._engines, report.tally, rights)
-            for rights in (None, Rights.draw(rng, tables, views))
+            World.open(rng, lake, self._engines, report.tally, None, past),
+            World.open(rng, lake, self._engines, report.tally, rights),
         ]
         for world in self._worlds:
             stack.callback(world.close)
@@ -196,17 +226,15 @@ class _Asking:
                 return
 
     def _statement(self, world: World) -> Statement:
-        return world.queries.partition() if self._rng.random() < 0.06 else world.queries.statement()
+        return world.queries.trial() if self._rng.random() < self._shares.laws else world.queries.statement()
 
     def _judge(self, world: World, statement: Statement) -> None:
-        twins = world.twins(self._rng)
+        twins = world.twins(self._rng, self._shares.forms)
         verdict = world.court.judge(statement, twins)
         if verdict is not None:
             self._note(world, statement, twins, verdict)
 
-    def _note(
-        self, world: World, statement: Statement, twins: tuple[GatewayEngine, ...], verdict: Verdict
-    ) -> None:
+    def _note(self, world: World, statement: Statement, twins: tuple[Engine, ...], verdict: Verdict) -> None:
         """Make the statement small, and report it."""
         court = world.court
         counted = court.tally.copy()
@@ -232,9 +260,11 @@ class _Asking:
     def _add(
         self, verdict: Verdict, sql: str, shrunk: str, parameters: tuple[object, ...] = (), tables: str = ""
     ) -> None:
+        fuzzer = self._fuzzer
         mismatch = Mismatch(
-            self._fuzzer.seed, self._number, self._count, verdict, sql, shrunk, parameters, tables
-        )
+            fuzzer.seed, self._number, self._count, verdict, sql, shrunk, parameters, tables,
+            fuzzer.is_thorough,
+        )  # fmt: skip
         self._report.mismatches.append(mismatch)
         self._fuzzer.tell(mismatch)
 

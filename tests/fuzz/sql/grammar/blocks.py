@@ -10,13 +10,20 @@ from tests.fuzz.sql.grammar.tree import Expression, Node, Reader, Spelled, Text,
 
 @dataclass(frozen=True)
 class Relation(Node):
-    """A table, view or common table expression under an alias."""
+    """A table, view or common table expression under an alias.
+
+    Attributes:
+        spelled: How the gateway names it, where that is not by its name.
+    """
 
     name: str
     alias: str
+    spelled: str = ""
 
     def write(self, text: Text) -> None:
-        text.put(quoted(self.name), f" AS {self.alias}" if self.alias != self.name else "")
+        is_named = text.reader is not Reader.GATEWAY or not self.spelled
+        text.put(quoted(self.name) if is_named else self.spelled)
+        text.put(f" AS {self.alias}" if self.alias != self.name else "")
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,18 @@
 """Random statements over relations that are known."""
 
+import random
 from collections.abc import Sequence
 from dataclasses import replace
 
 from tests.fuzz.sql.grammar.blocks import Common, Item, Order, Query, Relation, Select, With
 from tests.fuzz.sql.grammar.expressions import Scope
 from tests.fuzz.sql.grammar.kinds import CANONICAL, COMMON, Family
-from tests.fuzz.sql.grammar.partitions import Law, Partition
+from tests.fuzz.sql.grammar.laws.changes import Style, Writing, WritingTrial
+from tests.fuzz.sql.grammar.laws.joins import JoinTrial
+from tests.fuzz.sql.grammar.laws.partitions import Partition
+from tests.fuzz.sql.grammar.laws.trial import Law, Trial
 from tests.fuzz.sql.grammar.selects import Columns, Selects
-from tests.fuzz.sql.grammar.sources import Shape
+from tests.fuzz.sql.grammar.sources import ANTI, FULL, JOIN, LEFT, RIGHT, SEMI, Shape
 from tests.fuzz.sql.grammar.statement import Statement
 from tests.fuzz.sql.grammar.subqueries import conjunction
 from tests.fuzz.sql.grammar.tree import Column, Expression, Literal, Node, Spelled
@@ -20,7 +24,12 @@ class Queries(Selects):
     Args:
         rng: all of them follow from its state.
         shapes: tables and views.
+        writes: whether the tables may be written.
     """
+
+    def __init__(self, rng: random.Random, shapes: Sequence[Shape], *, writes: bool = False) -> None:
+        super().__init__(rng, shapes)
+        self._writable = [one for one in shapes if one.assignable] if writes else []
 
     def statement(self) -> Statement:
         """A statement of any sort."""
@@ -43,21 +52,75 @@ class Queries(Selects):
         name = query.items[0].name
         return replace(query, items=tuple(replace(item, name=name) for item in query.items))
 
-    def partition(self) -> Statement:
-        """A condition that parts rows; another statement where there is none."""
-        law = self._rng.choice(tuple(Law))
+    def trial(self) -> Statement:
+        """Statements whose answers check each other; another statement where none come to mind."""
         self._begin(parametrised=False)
-        source = self._sources.source(1)
+        chance = self._rng.random()
+        if chance < 0.25:
+            drawn: Trial | None = self._join_trial()
+        elif chance < 0.5 and self._writable:
+            drawn = self._writing_trial()
+        else:
+            drawn = self._partition()
+        return self.statement() if drawn is None else Statement(drawn)
+
+    def _partition(self) -> Partition | None:
+        """A condition that parts rows, those of a whole query among them."""
+        law = self._rng.choice((Law.ROWS, Law.DISTINCT, Law.COUNTS, Law.HAVING, Law.COMPUTED))
+        source = self._sources.derived(2) if self._rng.random() < 0.3 else self._sources.source(1)
         columns = source.scope.of(*COMMON)
         if law is Law.COUNTS:
             columns = source.scope.of(Family.INTEGER, Family.TEXT, Family.DATE)
         if not columns:
-            return self.statement()
+            return None
         condition = self._expressions.condition(source.scope, 2)
-        chosen = tuple(dict.fromkeys(self._rng.choice(columns) for _ in range(self._rng.randint(1, 3))))
+        chosen = self._chosen(columns)
         if law is Law.HAVING:
             condition = self._condition_of_group(source.scope, chosen)
-        return Statement(Partition(law, source.node, condition, chosen))
+        return Partition(law, source.node, condition, chosen)
+
+    def _join_trial(self) -> JoinTrial | None:
+        """Two relations, one of which may be a join."""
+        law = self._rng.choice((Law.ON, Law.CROSSED, Law.OUTER, Law.OUTER, Law.MATCHED))
+        kinds = {Law.OUTER: (LEFT, RIGHT, FULL), Law.MATCHED: (SEMI, ANTI)}
+        kind = self._rng.choice(kinds.get(law, (JOIN,)))
+        left, right = self._sources.source(1), self._sources.relation(1)
+        both = left.scope.joined(right.scope)
+        columns = (left.scope if law is Law.MATCHED else both).of(*COMMON)
+        if not columns:
+            return None
+        on = self._sources.condition(kind, left.scope, right.scope)
+        condition = self._expressions.condition(both, 2)
+        return JoinTrial(law, kind, left.node, right.node, on, condition, self._chosen(columns))
+
+    def _writing_trial(self) -> WritingTrial | None:
+        """A statement that changes the rows of a table which meet a condition."""
+        shape = self._rng.choice(self._writable)
+        source = self._sources.named(shape)
+        assert isinstance(source.node, Relation)
+        assert source.identity is not None
+        free = [
+            one for one in source.scope.columns if one.name in shape.assignable and one.family in CANONICAL
+        ]
+        if not free:
+            return None
+        changed = self._rng.choice(free)
+        is_plain = changed.kind in CANONICAL.values() and changed.family is not Family.JSON
+        if is_plain and self._rng.random() < 0.5:
+            value = self._expressions.scalar(source.scope, changed.family, 1)
+        else:
+            value = self._rng.choice([one for one in source.scope.columns if one.kind == changed.kind])
+        condition = self._where(source.scope, 2)
+        style = self._rng.choice(tuple(Style))
+        writing = Writing(
+            style, source.node, source.scope.columns, source.identity, condition, changed, value
+        )
+        law = self._rng.choice((Law.CHANGED, Law.SEEN, Law.SEEN, Law.RETURNED, Law.AFFECTED))
+        query = self._lookup(shape) if self._rng.random() < 0.4 else self._block(1)
+        return WritingTrial(law, writing, query)
+
+    def _chosen(self, columns: Sequence[Column]) -> tuple[Column, ...]:
+        return tuple(dict.fromkeys(self._rng.choice(columns) for _ in range(self._rng.randint(1, 3))))
 
     def _condition_of_group(self, scope: Scope, keys: Sequence[Column]) -> Expression:
         if self._rng.random() < 0.4:
@@ -75,9 +138,10 @@ class Queries(Selects):
 
     # Sorts of statements
 
-    def _lookup(self) -> Select:
+    def _lookup(self, shape: Shape | None = None) -> Select:
         """By key: all of its columns, or some, among which are several values."""
-        source = self._sources.named(self._rng.choice(self._tables))
+        shape = shape or self._rng.choice(self._tables)
+        source = self._sources.named(shape)
         conjuncts = []
         chance = self._rng.random
         for column in source.identity or source.scope.columns[:1]:
@@ -100,7 +164,7 @@ class Queries(Selects):
                 source=source.node,
                 where=where,
             )
-        if chance() < 0.3:
+        if chance() < 0.3 and not shape.spelled:
             is_agreed = all(one.family in CANONICAL for one in source.scope.columns)
             return Select(source=source.node, where=where, star=Spelled("*", "*" if is_agreed else None))
         columns = self._rng.sample(

@@ -9,10 +9,10 @@ from tests.fuzz.sql.grammar.expressions import Expressions, Scope
 from tests.fuzz.sql.grammar.kinds import CANONICAL, COMMON, Family, Kind, draw_value
 from tests.fuzz.sql.grammar.tree import Column, Expression, Literal, Node, Spelled
 
-_JOIN, _LEFT, _RIGHT = Spelled("JOIN"), Spelled("LEFT JOIN"), Spelled("RIGHT JOIN")
-_FULL, _CROSS = Spelled("FULL JOIN"), Spelled("CROSS JOIN")
-_SEMI, _ANTI = Spelled("LEFT SEMI JOIN", "SEMI JOIN"), Spelled("LEFT ANTI JOIN", "ANTI JOIN")
-_JOINS = (_JOIN, _JOIN, _LEFT, _LEFT, _RIGHT, _FULL, _CROSS, _SEMI, _ANTI)
+JOIN, LEFT, RIGHT = Spelled("JOIN"), Spelled("LEFT JOIN"), Spelled("RIGHT JOIN")
+FULL, CROSS = Spelled("FULL JOIN"), Spelled("CROSS JOIN")
+SEMI, ANTI = Spelled("LEFT SEMI JOIN", "SEMI JOIN"), Spelled("LEFT ANTI JOIN", "ANTI JOIN")
+_JOINS = (JOIN, JOIN, LEFT, LEFT, RIGHT, FULL, CROSS, SEMI, ANTI)
 # Types whose equality the engines agree on, whatever their widths.
 _JOINABLE = (Family.INTEGER, Family.TEXT, Family.DATE, Family.DECIMAL, Family.TRUTH, Family.MOMENT)
 
@@ -27,11 +27,15 @@ class Shape:
 
     Attributes:
         key: Columns that identify a row; empty where none are known to.
+        assignable: Columns that UPDATE may change; empty where nothing is written.
+        spelled: How the gateway names it, where that is not by its name.
     """
 
     name: str
     columns: tuple[tuple[str, Kind], ...]
     key: tuple[str, ...] = ()
+    assignable: tuple[str, ...] = ()
+    spelled: str = ""
 
     def __str__(self) -> str:
         columns = ", ".join(f"{name!r} {kind.arrow}" for name, kind in self.columns)
@@ -86,19 +90,24 @@ class Sources:
         chance = self.rng.random()
         alias = self.alias()
         if depth > 0 and chance < 0.12:
-            query, columns = self.derive(depth - 1)
-            return Source(Derived(query, alias), _scope(alias, columns))
+            return self.derived(depth - 1, alias)
         if chance < 0.16:
             return self._values(alias)
         known = self.commons if self.commons and chance < 0.5 else self.shapes
         return self.named(self.rng.choice(known), alias)
+
+    def derived(self, depth: int, alias: str | None = None) -> Source:
+        """A query."""
+        alias = alias or self.alias()
+        query, columns = self.derive(depth)
+        return Source(Derived(query, alias), _scope(alias, columns))
 
     def named(self, shape: Shape, alias: str | None = None) -> Source:
         """A relation that has a name."""
         alias = alias or self.alias()
         scope = _scope(alias, shape.columns)
         key = tuple(one for one in scope.columns if one.name in shape.key)
-        return Source(Relation(shape.name, alias), scope, key or None, shape)
+        return Source(Relation(shape.name, alias, shape.spelled), scope, key or None, shape)
 
     def _with_lateral(self, left: Source, depth: int) -> Source:
         """With a relation that reads it."""
@@ -107,8 +116,8 @@ class Sources:
             return left
         query, columns = drawn
         alias = self.alias()
-        kind = self.rng.choice((_CROSS, _JOIN, _LEFT, _LEFT))
-        condition = None if kind is _CROSS else Expression(Family.TRUTH, ("TRUE",))
+        kind = self.rng.choice((CROSS, JOIN, LEFT, LEFT))
+        condition = None if kind is CROSS else Expression(Family.TRUTH, ("TRUE",))
         node = Join(kind, left.node, Derived(query, alias, is_lateral=True), condition)
         return Source(node, left.scope.joined(_scope(alias, columns)))
 
@@ -137,18 +146,18 @@ class Sources:
         kind = self.rng.choice(_JOINS)
         scope = left.scope.joined(right.scope)
         identity = None if left.identity is None or right.identity is None else left.identity + right.identity
-        if kind is _SEMI or kind is _ANTI:
+        if kind is SEMI or kind is ANTI:
             scope_after, identity = left.scope, left.identity
         else:
             scope_after = scope
-        if kind is _CROSS:
+        if kind is CROSS:
             return Source(Join(kind, left.node, right.node), scope_after, identity)
         shared = self._shared(left, right)
-        is_plain = kind in (_JOIN, _LEFT)
+        is_plain = kind in (JOIN, LEFT)
         if shared and is_plain and self.rng.random() < 0.15:
             return Source(Join(kind, left.node, right.node, using=shared), scope_after, identity)
         return Source(
-            Join(kind, left.node, right.node, self._condition(kind, left.scope, right.scope)),
+            Join(kind, left.node, right.node, self.condition(kind, left.scope, right.scope)),
             scope_after,
             identity,
         )
@@ -165,7 +174,7 @@ class Sources:
         ]
         return (self.rng.choice(names),) if names else ()
 
-    def _condition(self, kind: Spelled, left: Scope, right: Scope) -> Expression:
+    def condition(self, kind: Spelled, left: Scope, right: Scope) -> Expression:
         """An equality mostly, and conjuncts of both sides, of one, and of none."""
         conjuncts: list[Expression] = []
         pairs = [
@@ -178,7 +187,7 @@ class Sources:
             and (one.family is not Family.MOMENT or one.kind == two.kind)
             # DataFusion 54 takes a filter on the left column of a RIGHT JOIN for one on the right column of
             # the same name, where they are equated.
-            and (kind is not _RIGHT or one.name != two.name)
+            and (kind is not RIGHT or one.name != two.name)
         ]
         chance = self.rng.random
         if pairs and chance() < 0.9:

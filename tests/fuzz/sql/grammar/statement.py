@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.fuzz.sql.grammar.blocks import Query, Select, SetOperation, With
 from tests.fuzz.sql.grammar.kinds import Kind
-from tests.fuzz.sql.grammar.partitions import Partition
+from tests.fuzz.sql.grammar.laws.trial import Trial
 from tests.fuzz.sql.grammar.tree import Expression, Node, Parameter, with_values
 
 
@@ -65,7 +65,7 @@ class Statement:
     @property
     def nodes(self) -> tuple[Node, ...]:
         """What is asked in the end."""
-        return (self.node.whole(), *self.node.parts()) if isinstance(self.node, Partition) else (self.node,)
+        return (self.node.whole(), *self.node.parts()) if isinstance(self.node, Trial) else (self.node,)
 
     def with_values(self, draw: Callable[[Kind], Any]) -> "Statement":
         """The statement with other values of its parameters."""

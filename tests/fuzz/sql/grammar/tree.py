@@ -98,22 +98,33 @@ class Node:
                     yield from one.walk()
 
 
+def mapped(tree: Node, change: Callable[[Node], Node | None]) -> Node:
+    """The tree with other nodes in the place of those for which `change` gives one."""
+
+    def changed(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(map(changed, value))
+        if not isinstance(value, Node):
+            return value
+        other = change(value)
+        if other is not None:
+            return other
+        parts = {one.name: getattr(value, one.name) for one in fields(value) if one.init}
+        return replace(value, **{name: changed(part) for name, part in parts.items()})
+
+    return changed(tree)  # type: ignore[no-any-return]
+
+
 def with_values(tree: Node, draw: Callable[[Kind], Any]) -> Node:
     """The tree with other values of its parameters."""
     drawn: dict[int, Any] = {}
 
-    def changed(value: Any) -> Any:
-        if isinstance(value, Parameter):
-            new = drawn.setdefault(value.number, draw(value.kind)) if value.value is not None else None
-            return replace(value, value=new)
-        if isinstance(value, tuple):
-            return tuple(map(changed, value))
-        if isinstance(value, Node):
-            parts = {one.name: getattr(value, one.name) for one in fields(value) if one.init}
-            return replace(value, **{name: changed(part) for name, part in parts.items()})
-        return value
+    def changed(one: Node) -> Node | None:
+        if not isinstance(one, Parameter):
+            return None
+        return replace(one, value=None if one.value is None else drawn.setdefault(one.number, draw(one.kind)))
 
-    return changed(tree)  # type: ignore[no-any-return]
+    return mapped(tree, changed)
 
 
 def render(node: Node, reader: Reader) -> tuple[str, tuple[pa.Scalar, ...]]:

@@ -15,10 +15,11 @@ from datafusion import DataFrame, SessionConfig, SessionContext
 from planner.access.rights import FULL_ACCESS, Access
 from planner.bridge.row_expressions import register_row_functions
 from planner.bridge.run_control import RunControl
-from planner.engine import QueryEngine, SessionSettings
+from planner.engine import PreparedQuery, PreparedWrite, QueryEngine, SessionSettings
 from planner.writes.transactions.transaction import Transaction
 from tests.fuzz.sql.grammar.blocks import is_beyond_datafusion
 from tests.fuzz.sql.grammar.kinds import kind_of
+from tests.fuzz.sql.grammar.laws.changes import Changed
 from tests.fuzz.sql.grammar.tree import AbstainError, Node, Reader, quoted, render
 
 PLAIN = SessionSettings()
@@ -77,15 +78,37 @@ class GatewayEngine:
     transaction: Transaction | None = None
 
     def answer(self, node: Node) -> pa.Table:
+        if isinstance(node, Changed):
+            return self._answer_changed(node)
         text, parameters = render(node, self.reader)
         return self.answer_text(text, parameters)
 
-    def answer_text(self, text: str, parameters: Sequence[pa.Scalar] = ()) -> pa.Table:
-        """The rows of a statement that is text already."""
+    def _answer_changed(self, node: Changed) -> pa.Table:
+        """In a transaction that does not commit."""
+        transaction = Transaction(self.engine, 1 << 30)
+        control = RunControl()
+        control.transaction = transaction
+        text, _ = render(node.change, self.reader)
+        try:
+            prepared = self.engine.prepare_statement(text, self.settings, self.access)
+            assert isinstance(prepared, PreparedWrite)
+            with transaction.statement():
+                result = prepared.execute((), control)
+        except Exception as error:
+            raise Refused(f"{type(error).__name__}: {error}") from error
+        if node.then is None:
+            return pa.table({"n": [result.affected]}) if result.rows is None else result.rows
+        return replace(self, transaction=transaction).answer(node.then)
+
+    def answer_text(
+        self, text: str, parameters: Sequence[pa.Scalar] = (), types: Sequence[pa.DataType] = ()
+    ) -> pa.Table:
+        """The rows of a statement that is text already; `types` are those of its bare parameters."""
         control = RunControl()
         control.transaction = self.transaction
         try:
-            prepared = self.engine.prepare(text, self.settings, self.access)
+            prepared = self.engine.prepare_statement(text, self.settings, self.access, bound=types)
+            assert isinstance(prepared, PreparedQuery)
             reader = prepared.execute(parameters, control=control)
             return held(reader.schema, reader)
         except Refused:

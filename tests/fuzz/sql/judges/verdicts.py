@@ -7,11 +7,12 @@ from enum import Enum
 
 import pyarrow as pa
 
-from tests.fuzz.sql.grammar.partitions import Partition
+from tests.fuzz.sql.grammar.laws.trial import Trial
 from tests.fuzz.sql.grammar.statement import Statement
 from tests.fuzz.sql.grammar.tree import AbstainError, Node, Reader, render
 from tests.fuzz.sql.judges.answers import difference, rows_of, type_difference
 from tests.fuzz.sql.judges.engines import DuckEngine, Engine, Refused
+from tests.fuzz.sql.judges.forms import Form
 from tests.fuzz.sql.judges.known import CAUTIOUS, known_refusal
 
 DIGITS = 10
@@ -110,8 +111,10 @@ def ask(engine: Engine, node: Node) -> Answer:
         return refused
 
 
-def compare(statement: Statement, left: Answer, right: Answer, *, typed: bool) -> str | None:
-    """How two answers differ; None where they agree."""
+def compare(
+    statement: Statement, left: Answer, right: Answer, *, typed: bool, is_ordered: bool = True
+) -> str | None:
+    """How two answers differ; None where they agree. Their order counts where both have the statement's."""
     if isinstance(left, Refused) or isinstance(right, Refused):
         if isinstance(left, Refused) and isinstance(right, Refused):
             return None
@@ -126,7 +129,9 @@ def compare(statement: Statement, left: Answer, right: Answer, *, typed: bool) -
             return found
     digits = None if typed and not statement.is_inexact else DIGITS
     return difference(
-        rows_of(left, digits=digits), rows_of(right, digits=digits), ordered=statement.is_ordered
+        rows_of(left, digits=digits),
+        rows_of(right, digits=digits),
+        ordered=is_ordered and statement.is_ordered,
     )
 
 
@@ -151,16 +156,21 @@ class Court:
             twins: ways of the gateway that must answer alike.
         """
         self._heard = None
-        if isinstance(statement.node, Partition):
-            return self._judge_partition(statement.node)
+        if isinstance(statement.node, Trial):
+            return self._judge_trial(statement.node)
         if statement.superset is not None:
             return self._judge_some(statement, statement.superset)
         answer = ask(self.gateway, statement.node)
         self.tally.add("statements")
         self._note_outcome(statement, answer)
         for twin in twins:
+            try:
+                other = ask(twin, statement.node)
+            except AbstainError:
+                continue
             self.tally.add(twin.name)
-            found = compare(statement, answer, ask(twin, statement.node), typed=True)
+            is_ordered = not (isinstance(twin, Form) and not twin.keeps_order)
+            found = compare(statement, answer, other, typed=True, is_ordered=is_ordered)
             if found is not None:
                 is_upstream = self._is_upstream(statement, answer)
                 return Verdict(f"gateway and {twin.name}: {_sort(found)}", found, ours=not is_upstream)
@@ -288,11 +298,11 @@ class Court:
         self.tally.add("duckdb")
         return answer
 
-    def _judge_partition(self, partition: Partition) -> Verdict | None:
+    def _judge_trial(self, trial: Trial) -> Verdict | None:
         """The gateway's answers among themselves."""
         self.tally.add("statements")
-        self.tally.add(f"law: {partition.law.name.lower()}")
-        answers = [ask(self.gateway, one) for one in (partition.whole(), *partition.parts())]
+        self.tally.add(f"law: {trial.law.name.lower()}")
+        answers = [ask(self.gateway, one) for one in (trial.whole(), *trial.parts())]
         refused = [one for one in answers if isinstance(one, Refused)]
         known = next((one for one in refused if known_refusal(str(one)) is not None), None)
         if known is not None:
@@ -302,20 +312,20 @@ class Court:
         if len(refused) == len(answers):
             self.tally.add("refused by both")
             return None
-        if any(isinstance(self._ask_reference(one), Refused) for one in partition.parts()):
+        if any(isinstance(self._ask_reference(one), Refused) for one in trial.parts()):
             self.tally.add("refused by both")
             return None
         if refused:
-            return Verdict(f"law {partition.law.name}: {_sort_of_refusal(refused[0])}", str(refused[0])[:300])
+            return Verdict(f"law {trial.law.name}: {_sort_of_refusal(refused[0])}", str(refused[0])[:300])
         whole, *parts = (rows_of(one, digits=DIGITS) for one in answers if not isinstance(one, Refused))
-        if partition.holds(whole, tuple(parts)):
+        if trial.holds(whole, tuple(parts)):
             return None
         detail = f"{whole[:5]} is not {[one[:5] for one in parts]}"
-        return Verdict(f"law {partition.law.name}", detail, ours=not self._is_shared(partition, answers))
+        return Verdict(f"law {trial.law.name}", detail, ours=not self._is_shared(trial, answers))
 
-    def _is_shared(self, partition: Partition, answers: list[Answer]) -> bool:
+    def _is_shared(self, trial: Trial, answers: list[Answer]) -> bool:
         """Whether DataFusion alone gives all of these answers, and breaks the law by itself."""
-        statements = (partition.whole(), *partition.parts())
+        statements = (trial.whole(), *trial.parts())
         references = [self._ask_reference(one) for one in statements]
         return all(
             reference is not None and compare(Statement(one), answer, reference, typed=False) is None

@@ -170,7 +170,9 @@ class TableSpec:
     def shape(self) -> Shape:
         """What statements know of it."""
         key = () if self.flavour is None else tuple((one.name, kind_of(one.type)) for one in self.flavour.key)
-        return Shape(self.name, (*key, *self.columns), self.key)
+        follows = {} if self.flavour is None else self.flavour.follows
+        free = tuple(name for name, _ in self.columns if name not in follows) if self.is_written else ()
+        return Shape(self.name, (*key, *self.columns), self.key, free)
 
     def draw_row(self, rng: random.Random, keys: int) -> Row:
         """A row whose key is one of so many (for each of its columns)."""

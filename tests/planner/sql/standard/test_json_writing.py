@@ -47,6 +47,10 @@ JUDGED = (
     'SELECT json_merge_patch(\'{"a":1,"b":{"c":2}}\', \'{"a":null,"b":{"d":[3]}}\') AS x',
     "SELECT id, json_merge_patch(j, '{\"a\":2}', '{\"c\":null}') AS x FROM t WHERE json_valid(j)",
     "WITH q AS (SELECT to_json(st) AS w FROM t) SELECT json_type(w) AS x, w ->> 'q' AS y FROM q",
+    "WITH q AS (SELECT to_json(id) AS w FROM t), r AS (SELECT w, to_json(w) AS v FROM q) SELECT id FROM t",
+    "WITH r AS (SELECT to_json(s) AS w, count(*) FROM t GROUP BY to_json(s)) SELECT id FROM t",
+    "WITH s AS (SELECT to_json(id) AS w FROM t) SELECT s AS x FROM t",
+    "WITH r AS (SELECT max(id) FILTER (WHERE to_json(s) = '1') AS m FROM t) SELECT id FROM t",
 )
 AS_LISTS = (
     "SELECT s, {}id ORDER BY id{} AS x FROM t GROUP BY s",

@@ -263,3 +263,77 @@ def test_null_equals_null_in_joins(engine: QueryEngine) -> None:
         "ON (g.v IS NOT DISTINCT FROM a.v) WHERE a.v IS NULL"
     )
     assert ask(engine, sql) == [(2, [2])]
+
+
+PAST = (
+    "SELECT id, (SELECT count(*) FROM {u} WHERE b < t.v) AS n FROM t",
+    "SELECT id FROM t WHERE v < ANY (SELECT r.b FROM {u} AS r WHERE r.b IS NOT DISTINCT FROM t.v + 5)",
+    "SELECT t.id, x.b FROM t, LATERAL (SELECT b FROM {u} AS r WHERE r.k >= t.id ORDER BY r.k LIMIT 1) AS x",
+    "SELECT k, EXISTS (SELECT 1 FROM t WHERE t.v > r.b + r.k) AS e FROM {u} AS r",
+    "SELECT id, (SELECT max(old) FROM {u} AS r WHERE r.b < t.v) AS n FROM t",
+)
+
+
+@pytest.mark.parametrize("statement", PAST)
+@pytest.mark.parametrize("past", ["VERSION AS OF 1", "FOR VERSION AS OF 1", "FOR VERSION AS OF 'first'"])
+def test_subqueries_over_the_past_are_joined(
+    root: Path, engine: QueryEngine, statement: str, past: str
+) -> None:
+    """The rows and columns are those of that version."""
+    first = U.append_column("old", pa.array([1, 2, 3, 4], pa.int64()))
+    table = lance.write_dataset(first, root / "u.lance", mode="overwrite")
+    lance.write_dataset(first, root / "copy.lance")
+    table.tags.create("first", table.version)
+    table.delete("k = 1")
+    table.drop_columns(["old"])
+    past = past.replace("AS OF 1", f"AS OF {table.tags.list()['first']['version']}")
+    expected = ask(engine, statement.format(u="copy"))
+    assert sorted(map(repr, ask(engine, statement.format(u=f"u {past}")))) == sorted(map(repr, expected))
+
+
+def test_the_past_by_an_expression_is_not_joined(engine: QueryEngine) -> None:
+    with pytest.raises(UnsupportedError, match="may not be written as it was read"):
+        ask(engine, f"SELECT {COUNT.replace('u WHERE', 'u FOR TIMESTAMP AS OF now() AS u WHERE')} FROM t")
+
+
+CALLS = (
+    "lance_changes('keyed', since => 1)",
+    "lance_vector_search('w', 'vec', [1.0, 0.0], k => 9, prefilter => false)",
+)
+TWICE = "EXISTS (SELECT 1 FROM t WHERE t.v > {k} * 10 OFFSET 1)"
+
+
+@pytest.fixture
+def searched(root: Path, engine: QueryEngine) -> QueryEngine:
+    vectors = pa.array([[1.0, 0.0], [0.0, 1.0]] * 2, pa.list_(pa.float32(), 2))
+    lance.write_dataset(U.append_column("vec", vectors), root / "w.lance")
+    change(engine, "CREATE TABLE keyed (k BIGINT PRIMARY KEY, b BIGINT)")
+    change(engine, "INSERT INTO keyed SELECT k, b FROM u")
+    return engine
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize(
+    "statement",
+    [
+        f"SELECT k FROM {{}} WHERE {TWICE.format(k='k')}",
+        f"SELECT c.k FROM {{}} AS c WHERE {TWICE.format(k='c.k')} AND c.k > 0",
+        f"WITH q AS (SELECT * FROM {{}}) SELECT k FROM q WHERE {TWICE.format(k='q.k')}",
+        "SELECT c.k, x.v FROM {} AS c, LATERAL (SELECT v FROM t WHERE t.id >= c.k ORDER BY v LIMIT 1) AS x",
+    ],
+)
+def test_mistaken_subqueries_are_refused_beside_calls(
+    searched: QueryEngine, call: str, statement: str
+) -> None:
+    with pytest.raises(UnsupportedError, match="not joined beside a search"):
+        ask(searched, statement.format(call))
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_other_subqueries_are_answered_beside_calls(searched: QueryEngine, call: str) -> None:
+    whole = ask(searched, f"SELECT k FROM {call}")
+    found = ask(
+        searched, f"SELECT k FROM {call} WHERE k IN (SELECT id FROM t) AND k >= (SELECT min(id) FROM t)"
+    )
+    assert sorted(found) == sorted(whole)
+    assert whole

@@ -1,0 +1,1 @@
+"""Statements whose answers check each other, without a reference."""
