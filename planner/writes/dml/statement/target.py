@@ -204,23 +204,9 @@ class Target:
         if base is not self.base and not self.is_compatible(base):
             raise schema_changed_error(sql)
 
-    def check_unaltered(self) -> None:
-        """Check that the table still has the columns of rows that are about to be written.
-
-        Raises:
-            PreconditionError: the table was altered.
-        """
-        base = self.table.find_recent_base()
-        if base is not self.base and not self.is_compatible(base):
-            msg = (
-                f"table {self.name!r} was altered while the statement ran, and these rows were not written: "
-                "send it again"
-            )
-            raise PreconditionError(msg)
-
     @contextmanager
     def detecting_alterations(self) -> Iterator[None]:
-        """Look at the table again when rows are refused: they have the columns of an earlier version.
+        """Look at the table again when rows are refused: they may have the columns of an earlier version.
 
         Raises:
             PreconditionError: the table was altered.
@@ -228,11 +214,14 @@ class Target:
         try:
             yield
         except InvalidInputError as error:
-            try:
-                self.check_unaltered()
-            except PreconditionError as altered:
-                raise altered from error
-            raise
+            base = self.table.find_recent_base()
+            if base is self.base or self.is_compatible(base):
+                raise
+            msg = (
+                f"table {self.name!r} was altered while the statement ran, and these rows were not written: "
+                "send it again"
+            )
+            raise PreconditionError(msg) from error
 
     def is_compatible(self, base: BaseTable) -> bool:
         """Whether rows for this target fit another version of the table, or a table created again."""
