@@ -22,7 +22,7 @@ from gateway.protocol.commands import Call
 from gateway.protocol.errors import QueryCancelledError
 from gateway.protocol.open_uploads import wait_for_client
 from memwal.errors import InvalidInputError, LanceGatewayError
-from planner.bridge.plain_types import check_types
+from planner.bridge.types.plain_types import check_types
 
 # Of the widest values that there are.
 _ALIGNMENT = 16

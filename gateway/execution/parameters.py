@@ -18,8 +18,8 @@ from gateway.protocol.commands import Call
 from gateway.protocol.limits import ExpiringCache, Limits
 from memwal.errors import InvalidInputError, NotFoundError
 from planner.bridge.distance_functions import is_vector_type
-from planner.bridge.plain_types import are_comparable, normalize_layout, plain_type
-from planner.bridge.value_sizes import (
+from planner.bridge.types.plain_types import are_comparable, normalize_layout, plain_type
+from planner.bridge.types.value_sizes import (
     MAX_MEASURED,
     PIECE_ROWS,
     check_rows,

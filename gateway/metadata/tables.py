@@ -20,7 +20,7 @@ from memwal.errors import LanceGatewayError
 from memwal.rules import list_lengths
 from memwal.storage.table_names import CATALOG, TableName
 from planner.access.visible_catalog import SYSTEM_SCHEMA, VisibleCatalog
-from planner.bridge.plain_types import TypeSet, plain_schema
+from planner.bridge.types.plain_types import TypeSet, plain_schema
 from planner.engine import QueryEngine
 from planner.system.catalogs.relations import INFORMATION_SCHEMA
 from planner.system.catalogs.tables import list_own_tables

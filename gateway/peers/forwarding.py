@@ -38,8 +38,8 @@ from memwal.errors import (
 )
 from memwal.writing import Changes, FencedError, NotOwnerError, OutcomeUnknownError, WriteReceipt
 from memwal.writing.options import UnreachableError
-from planner.bridge.plain_types import check_types
-from planner.bridge.value_sizes import is_expanding, measure
+from planner.bridge.types.plain_types import check_types
+from planner.bridge.types.value_sizes import is_expanding, measure
 from planner.tables.state.catalog import Catalog
 from protos import forwarding_pb2 as wire
 from protos.flight_sql import format_error, pack

@@ -25,9 +25,9 @@ from memwal.errors import AlreadyExistsError, InvalidInputError, NotFoundError, 
 from memwal.storage.jobs import Job
 from memwal.storage.table_names import CATALOG, MAIN_SCHEMA, TEMPORARY, TableName
 from planner.access.visible_catalog import SYSTEM_SCHEMAS
-from planner.bridge.plain_types import conform, plain_type
 from planner.bridge.run_control import RunControl
-from planner.bridge.value_sizes import check_rows, split_batch
+from planner.bridge.types.plain_types import conform, plain_type
+from planner.bridge.types.value_sizes import check_rows, split_batch
 from planner.engine import QueryEngine, WriteResult
 from planner.writes.ddl.options import read_table_options
 from planner.writes.ddl.statement import check_may_create

@@ -55,7 +55,7 @@ from gateway.protocol.commands import (
 )
 from gateway.protocol.sql_types import describe_result_schema, encode_result_schema
 from memwal.errors import InvalidInputError, NotFoundError
-from planner.bridge.plain_types import bindable_schema
+from planner.bridge.types.plain_types import bindable_schema
 from planner.engine import PreparedQuery, PreparedWrite, SessionSettings, WriteResult
 from planner.scans.settings import Shortcuts
 from protos import flight_sql_pb2 as sql

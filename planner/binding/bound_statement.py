@@ -17,7 +17,7 @@ from memwal.storage.table_names import TableName
 from memwal.transforms.determinism import has_unstable_call
 from planner.binding.key_query import KeyQuery
 from planner.bridge.distance_functions import is_vector_type
-from planner.bridge.parameter_types import plain_value, sql_literal, sql_type, to_bindable
+from planner.bridge.types.parameter_types import plain_value, sql_literal, sql_type, to_bindable
 from planner.scans.changes.key_parts import KeyPart
 from planner.search.search_call import QueryVectors, SearchCall
 from planner.sql.as_of import AsOf

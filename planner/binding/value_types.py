@@ -15,7 +15,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from planner.bridge.plain_types import plain_type
+from planner.bridge.types.plain_types import plain_type
 from planner.sql.tokens import SqlText
 
 _KEY: Final = b"lance-gateway:parameter"

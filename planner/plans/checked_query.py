@@ -18,8 +18,8 @@ from planner.access.rights import Access
 from planner.access.visible_catalog import VisibleCatalog
 from planner.binding.bound_statement import BoundStatement
 from planner.binding.substrait import Bound
-from planner.bridge.plain_types import bind_values, bindable_schema, normalize_schema, refuse_untyped
 from planner.bridge.run_control import RunControl
+from planner.bridge.types.plain_types import bind_values, bindable_schema, normalize_schema, refuse_untyped
 from planner.plans.checks.unplanned_subqueries import (
     INVOLVED,
     NESTED,

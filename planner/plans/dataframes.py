@@ -25,8 +25,8 @@ from planner.binding.bound_statement import (
 )
 from planner.binding.substrait import Bound, BoundPlan
 from planner.bridge.json.functions import WRITERS, register_writer
-from planner.bridge.plain_types import normalize_schema
 from planner.bridge.run_control import stream_batches
+from planner.bridge.types.plain_types import normalize_schema
 from planner.plans.checks.lost_orders import keep_order, loses_order
 from planner.plans.checks.mistaken_plans import MOVING_RULE, SUSPECT, TOTALS, check_plan
 from planner.plans.checks.null_equal_joins import NULL_SAFE, find_mixing_rules

@@ -14,9 +14,9 @@ from datafusion import DataFrame
 from execnodes import KeySet, MetricsSet
 from memwal.errors import LanceGatewayError, UnsupportedError
 from planner.binding.bound_statement import BoundStatement, StatementKind
-from planner.bridge.plain_types import conform
 from planner.bridge.plan_shape import find_direct_shape
 from planner.bridge.run_control import RunControl, describe_panics, stream_batches
+from planner.bridge.types.plain_types import conform
 from planner.plans.checked_query import KEY_QUERY_SHORTCUTS, Task
 from planner.plans.errors import schema_changed_error, translate_error
 from planner.plans.learned import ConditionReader, Learned, forget_values, learn

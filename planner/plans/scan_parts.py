@@ -28,9 +28,9 @@ from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionErro
 from planner.access.secured_table import SecuredTable
 from planner.access.visible_catalog import VisibleCatalog
 from planner.binding.bound_statement import BoundStatement, StatementKind
-from planner.bridge.plain_types import conform
 from planner.bridge.plan_shape import DirectShape, find_direct_shape
 from planner.bridge.run_control import RunControl
+from planner.bridge.types.plain_types import conform
 from planner.plans.checked_query import CheckedQuery
 from planner.plans.errors import translate_error
 from planner.scans.query_run import QueryRun, TableScan

@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 
 from memwal.errors import InvalidInputError
 from memwal.storage.table_names import CATALOG, MAIN_SCHEMA
-from planner.bridge.plain_types import TypeSet
+from planner.bridge.types.plain_types import TypeSet
 from planner.tables.sources.snapshot import CONSISTENCY_LEVELS, Consistency
 
 
@@ -160,7 +160,7 @@ class SessionSettings:
         endpoints: into how many parts the result of a plain scan is divided, at most.
         query_timeout_ms: a statement that runs longer is stopped; 0 leaves it to the server's own limit.
         types: of results and parameters: "arrow" as they are, "jdbc" as the JDBC driver can read them, "auto"
-            as whoever serves the client knows best, otherwise "arrow"; see `planner.bridge.plain_types`.
+            as whoever serves the client knows best, otherwise "arrow"; see `planner.bridge.types`.
         durable_writes: whether a write is acknowledged when it survives the end of the gateway's process, and
             not already when the gateway has it in memory.
         read_only: whether the gateway refuses statements that change something.

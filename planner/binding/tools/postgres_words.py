@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from planner.bridge.parameter_types import sql_type
+from planner.bridge.types.parameter_types import sql_type
 from planner.sql.edits import Edit, apply_edits
 from planner.sql.standard.spellings.results import find_cast_operand, is_result
 from planner.sql.tokens import QUOTED, STRING, SqlText, quote, tokenize

@@ -23,7 +23,7 @@ from planner.bridge.distance_functions import Failing
 from planner.bridge.json.changing import Change, change, merge_patch, set_at_keys
 from planner.bridge.json.reading import extract, extract_string, find_type, is_valid, name_type, parse
 from planner.bridge.json.writing import dump, refuse_unwritten, write_json
-from planner.bridge.plain_types import plain_type
+from planner.bridge.types.plain_types import plain_type
 
 _TEXT: Final = pa.string()
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memwal.errors import UnsupportedError
-from planner.bridge.plain_types import normalize_layout, plain_type
+from planner.bridge.types.plain_types import normalize_layout, plain_type
 
 _TEXT: Final = pa.string()
 _NULL: Final = "null"

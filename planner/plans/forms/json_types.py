@@ -23,8 +23,8 @@ from datafusion.plan import LogicalPlan
 from memwal.errors import UnsupportedError
 from planner.binding.bound_statement import StatementKind
 from planner.bridge.json.functions import WRITERS
-from planner.bridge.placeholder_types import expressions_of
 from planner.bridge.plan_reading import Expression, every_node
+from planner.bridge.types.placeholder_types import expressions_of
 from planner.plans.forms.multisets import FindSchema
 from planner.plans.forms.planned_frame import plan_unique
 from planner.sql.edits import Edit, apply_edits

@@ -13,7 +13,7 @@ from memwal.errors import InvalidInputError
 from planner.access.visible_catalog import VisibleCatalog
 from planner.binding.bound_statement import BoundStatement
 from planner.binding.value_types import build_parameter_schema
-from planner.bridge.parameter_types import find_told_types, to_bindable
+from planner.bridge.types.parameter_types import find_told_types, to_bindable
 from planner.plans.errors import translate_error
 from planner.plans.forms.planned_frame import PlannedFrame
 from planner.scans.query_run import QueryRun

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from memwal.regions.manifest import FlushedGeneration
-from planner.bridge.plain_types import conform
+from planner.bridge.types.plain_types import conform
 from planner.predicates.pruning import RegionAssignments
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.generations import GenerationDataset

@@ -15,7 +15,7 @@ from memwal.storage.table_names import TableName
 from memwal.writing import Changes, PartlyWrittenError, WriteReceipt
 from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
-from planner.bridge.value_sizes import MAX_MEASURED, split_batch
+from planner.bridge.types.value_sizes import MAX_MEASURED, split_batch
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings
 from planner.writes.base_writes import BaseWrite

@@ -16,8 +16,8 @@ import pyarrow as pa
 from memwal.errors import InvalidInputError, LanceGatewayError, copy_error
 from memwal.storage.table_names import TableName
 from memwal.writing import FencedError
-from planner.bridge.plain_types import plain_type
 from planner.bridge.run_control import RunControl
+from planner.bridge.types.plain_types import plain_type
 from planner.scans.settings import SessionSettings
 from planner.tables.state.extended_tables import ROW_NUMBER
 from planner.writes.base_writes import BaseWrite, move_to_base

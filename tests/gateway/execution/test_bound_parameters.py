@@ -5,7 +5,7 @@ import pytest
 
 from gateway.execution.parameters import Bindings, cast_parameters
 from memwal.errors import InvalidInputError, NotFoundError
-from planner.bridge.plain_types import bind_value
+from planner.bridge.types.plain_types import bind_value
 
 KIB = 1024
 

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from execnodes import KeySet
 from memwal.errors import LanceGatewayError
 from planner.binding.key_query import KeyQuery
-from planner.bridge.plain_types import bind_value, normalize_schema, plain_type
 from planner.bridge.run_control import RunControl
+from planner.bridge.types.plain_types import bind_value, normalize_schema, plain_type
 from planner.scans.settings import Shortcut
 from planner.sql.statement_reader import Part
 from planner.sql.tokens import quote

@@ -16,10 +16,10 @@ from planner.binding.bound_statement import BoundStatement
 from planner.binding.names import TableColumns
 from planner.bridge.distance_functions import register_distances
 from planner.bridge.json.functions import WRITERS, register_json, register_writer
-from planner.bridge.parameter_types import infer_parameter_types
-from planner.bridge.plain_types import TypeSet, bind_values, normalize_schema, refuse_untyped
 from planner.bridge.row_expressions import policy_context
 from planner.bridge.run_control import RunControl, run_isolated
+from planner.bridge.types.parameter_types import infer_parameter_types
+from planner.bridge.types.plain_types import TypeSet, bind_values, normalize_schema, refuse_untyped
 from planner.plans.checks.coarse_instants import instants_of, may_lose_fractions, refuse_lost_fractions
 from planner.plans.contexts import Contexts
 from planner.plans.errors import translate_error

@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from memwal.errors import InvalidInputError, LanceGatewayError, copy_error
 from planner.access.rights import Access
-from planner.bridge.plain_types import WrongParameterError
 from planner.bridge.run_control import RunControl
+from planner.bridge.types.plain_types import WrongParameterError
 from planner.plans.prepared_query import PreparedQuery
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memwal.errors import InvalidInputError
-from planner.bridge.plain_types import normalize_layout, plain_type
-from planner.bridge.value_sizes import MAX_MEASURED, measure, split_batch
+from planner.bridge.types.plain_types import normalize_layout, plain_type
+from planner.bridge.types.value_sizes import MAX_MEASURED, measure, split_batch
 
 LEAVES = {
     pa.int8(): st.integers(-128, 127),

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memwal.errors import InvalidInputError, UnsupportedError
-from planner.bridge.parameter_types import infer_parameter_types, sql_literal
+from planner.bridge.types.parameter_types import infer_parameter_types, sql_literal
 from planner.engine import QueryEngine
 from planner.tables.state.catalog import Catalog
 from tests.planner.names import TABLES, bound, context, context_with

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from datafusion.plan import LogicalPlan
 
 from memwal.errors import UnsupportedError
-from planner.bridge.placeholder_types import infer_placeholder_types
+from planner.bridge.types.placeholder_types import infer_placeholder_types
 
 # A parameter with an inferred type in a printed plan, up to the type.
 _TYPED = re.compile(

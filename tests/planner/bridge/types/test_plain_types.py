@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from memwal.errors import InvalidInputError, LanceGatewayError
-from planner.bridge.plain_types import (
+from planner.bridge.types.plain_types import (
     bindable_type,
     check_types,
     conform,
