@@ -23,7 +23,7 @@ from planner.access.visible_catalog import SYSTEM_SCHEMA, VisibleCatalog
 from planner.bridge.types.plain_types import TypeSet, plain_schema
 from planner.engine import QueryEngine
 from planner.system.catalogs.relations import INFORMATION_SCHEMA
-from planner.system.catalogs.tables import list_own_tables
+from planner.system.catalogs.tables import list_information_tables
 from protos import flight_sql_pb2 as sql
 
 logger = logging.getLogger(__name__)
@@ -183,5 +183,5 @@ def _return_schema(schema: pa.Schema) -> pa.Schema:
 @cache
 def _list_information_schema() -> Mapping[str, pa.Schema]:
     """Return table name -> schema of information_schema."""
-    own = list_own_tables()[INFORMATION_SCHEMA]
+    own = list_information_tables()
     return MappingProxyType({name: plain_schema(schema) for name, schema in own.items()})

@@ -46,16 +46,16 @@ def measure_plan(plan: ExecutionPlan) -> MemoryUse:
     spill, hold what they have read and neither handed on nor spilled; where their input does not count bytes,
     as with tables in memory, that is not known and counts as nothing.
     """
-    counters = _count(plan)
+    counters = count_metrics(plan)
     held = sum(counters[name] for name in _HELD)
     if "spilled_bytes" in counters and not held:
-        read = sum(_count(child)["output_bytes"] for child in plan.children())
+        read = sum(count_metrics(child)["output_bytes"] for child in plan.children())
         held = max(read - counters["output_bytes"] - counters["spilled_bytes"], 0)
     return sum(map(measure_plan, plan.children()), MemoryUse(held, counters["spilled_bytes"]))
 
 
-def _count(plan: ExecutionPlan) -> defaultdict[str, int]:
-    """Return the counters of one operator, summed over its partitions."""
+def count_metrics(plan: ExecutionPlan) -> defaultdict[str, int]:
+    """Return the metrics of one operator by name, summed over its partitions; times are in nanoseconds."""
     counters: defaultdict[str, int] = defaultdict(int)
     measured = plan.metrics()
     for metric in () if measured is None else measured.metrics():

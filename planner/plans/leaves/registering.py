@@ -19,7 +19,7 @@ from planner.scans.table_leaf import TableLeaf
 from planner.sql.tokens import quote
 from planner.system.catalogs.functions import register_functions
 from planner.system.catalogs.relations import Relations
-from planner.system.catalogs.tables import LEAVES, list_own_tables
+from planner.system.catalogs.tables import LEAVES, list_information_tables
 
 _EVERY_ROW = (1 << 63) - 1
 """A LIMIT that DataFusion keeps in its plans; no table has more rows."""
@@ -79,7 +79,7 @@ def _find_relations(run: QueryRun, catalog: VisibleCatalog, infer_view: InferVie
     """Return what the principal sees; it is gathered when rows are read."""
     again = catalog.reopen()
     infer = (lambda view: infer_view(view, run, again)) if run.lists_views else None
-    return Relations(again, infer, list_own_tables, run.settings.schema)
+    return Relations(again, infer, list_information_tables, run.settings.schema)
 
 
 def _register_leaf(context: SessionContext, name: str, leaf: pads.Dataset, *, pushdown: bool) -> None:

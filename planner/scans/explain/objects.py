@@ -11,6 +11,7 @@ import pyarrow as pa
 from datafusion.plan import ExecutionPlan
 
 from execnodes import CoalesceFirstExec, ExecNode, MetricsSet
+from planner.bridge.memory_use import count_metrics
 from planner.predicates.pruning import Outcome
 from planner.scans.explain.leaves import Leaf, find_leaf, restore_lines
 from planner.scans.query_run import QueryRun, TableScan
@@ -153,11 +154,7 @@ class _PlanReader:
         inputs = tuple(self.read(child) for child in plan.children())
         if leaf is not None and leaf.scan is not None and leaf.scan.policy is None:
             inputs = (self._read_tree(leaf.scan.tree, self._run.control.metrics or MetricsSet()),)
-        measured = plan.metrics()
-        sums: defaultdict[str, int] = defaultdict(int)
-        for metric in () if measured is None else measured.metrics():
-            if isinstance(metric.value, int):
-                sums[metric.name] += metric.value
+        sums = count_metrics(plan)
         nanoseconds = sums.get("elapsed_compute")
         # Times are told from counts by their names alone, and are parts of the node's own.
         counters = {

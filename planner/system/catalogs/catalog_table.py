@@ -22,11 +22,9 @@ class RowsOfEach:
     """Rows of one relation after the other: those of the gateway's own relations are computed once.
 
     Attributes:
-        choose: yields the relations.
         describe: yields the rows of one.
     """
 
-    choose: Callable[[Relations], Iterator[Relation]]
     describe: Callable[[Relation], Iterator[dict[str, Any]]]
 
 
@@ -66,9 +64,9 @@ class CatalogTable:
         """Return all rows."""
         if not isinstance(self.rows, RowsOfEach):
             return pa.Table.from_pylist(list(self.rows(relations)), self.schema)
-        shown = tuple(self.rows.choose(relations))
-        others = _describe_each(self, [one for one in shown if not one.is_own])
-        return pa.concat_tables([others, _describe_own(self, tuple(one for one in shown if one.is_own))])
+        own = tuple(one for one in relations.all if one.is_own)
+        others = _describe_each(self, [one for one in relations.all if not one.is_own])
+        return pa.concat_tables([others, _describe_own(self, own)])
 
 
 def _describe_each(table: CatalogTable, relations: Sequence[Relation]) -> pa.Table:

@@ -13,7 +13,7 @@ from memwal.rules import Identity
 from memwal.storage.table_names import CATALOG
 from planner.system.catalogs.catalog_table import Rows, RowsOfEach, make_tables
 from planner.system.catalogs.columns import INFORMATION_COLUMNS
-from planner.system.catalogs.relations import INFORMATION_SCHEMA, PG_CATALOG, Kind, Relation, Relations
+from planner.system.catalogs.relations import INFORMATION_SCHEMA, Kind, Relation, Relations
 from planner.system.catalogs.sql_types import ColumnType
 
 _Row = dict[str, Any]
@@ -35,12 +35,8 @@ def _list_schemata(relations: Relations) -> Iterator[_Row]:
             yield {"catalog_name": CATALOG, "schema_name": name}
 
 
-def _list_shown(relations: Relations) -> Iterator[Relation]:
-    return (one for one in relations.all if one.schema != "pg_catalog")
-
-
 def _list_tables(relations: Relations) -> Iterator[_Row]:
-    for one in _list_shown(relations):
+    for one in relations.all:
         yield {
             **_place(one),
             "table_type": "BASE TABLE" if one.kind is Kind.TABLE else "VIEW",
@@ -111,8 +107,8 @@ def _describe_type(kind: ColumnType) -> _Row:
 
 
 def _list_views(relations: Relations) -> Iterator[_Row]:
-    for one in _list_shown(relations):
-        if one.kind is Kind.VIEW and one.schema not in (INFORMATION_SCHEMA, PG_CATALOG):
+    for one in relations.all:
+        if one.kind is Kind.VIEW and not one.is_own:
             yield {
                 **_place(one),
                 "view_definition": one.definition,
@@ -203,7 +199,7 @@ def _list_referential(relations: Relations) -> Iterator[_Row]:
 
 
 def _list_privileges(relations: Relations) -> Iterator[_Row]:
-    for one in _list_shown(relations):
+    for one in relations.all:
         for privilege in ("SELECT", *(("INSERT", "UPDATE", "DELETE") if one.is_writable else ())):
             yield {
                 "grantee": relations.user,
@@ -215,7 +211,7 @@ def _list_privileges(relations: Relations) -> Iterator[_Row]:
 
 
 def _list_column_privileges(relations: Relations) -> Iterator[_Row]:
-    columns = {(one.schema, one.name): one.columns.names for one in _list_shown(relations)}
+    columns = {(one.schema, one.name): one.columns.names for one in relations.all}
     for row in _list_privileges(relations):
         if row["privilege_type"] != "DELETE":
             for name in columns[row["table_schema"], row["table_name"]]:
@@ -239,7 +235,7 @@ _ROWS: Final[Mapping[str, Rows | RowsOfEach]] = MappingProxyType(
         "information_schema_catalog_name": _list_catalog_name,
         "schemata": _list_schemata,
         "tables": _list_tables,
-        "columns": RowsOfEach(_list_shown, _describe_columns),
+        "columns": RowsOfEach(_describe_columns),
         "views": _list_views,
         "table_constraints": _list_table_constraints,
         "check_constraints": _list_check_constraints,

@@ -66,18 +66,13 @@ def number_default(relation: Relation, column: str) -> int:
     return make_number(f"default {relation.schema} {relation.name} {column}")
 
 
-def list_relations(relations: Relations) -> Iterator[Relation]:
-    """Yield those that pg_class has: not those of the catalogs themselves."""
-    return (one for one in relations.all if one.schema != PG_CATALOG)
-
-
 def _list_namespaces(relations: Relations) -> Iterator[_Row]:
     for name in relations.schemas:
         yield {"oid": number_schema(name), "nspname": name, "nspowner": _OWNER_OID}
 
 
 def _list_classes(relations: Relations) -> Iterator[_Row]:
-    for one in list_relations(relations):
+    for one in relations.all:
         yield {
             **_class(relations.number(one), one.name, one.schema, one.kind.value, len(one.columns)),
             "relam": _HEAP_OID if one.kind is Kind.TABLE else 0,
@@ -126,7 +121,7 @@ def _class(number: int, name: str, schema: str, kind: str, columns: int) -> _Row
 
 
 def _list_attributes(relations: Relations) -> Iterator[_Row]:
-    for one in list_relations(relations):
+    for one in relations.all:
         number = relations.number(one)
         for place, field in enumerate(one.columns, start=1):
             has_default = field.name in one.defaults
@@ -175,7 +170,7 @@ def _attribute(
 
 
 def _list_defaults(relations: Relations) -> Iterator[_Row]:
-    for one in list_relations(relations):
+    for one in relations.all:
         for column, expression in one.defaults.items():
             yield {
                 "oid": number_default(one, column),
@@ -226,7 +221,7 @@ def _type(kind: PgType, oid: int, name: str, category: str, *, element: int, arr
 
 
 def _list_constraints(relations: Relations) -> Iterator[_Row]:
-    for one in list_relations(relations):
+    for one in relations.all:
         for rule in relations.list_rules(one):
             index = relations.numbers.get((one.schema, one.name, rule.name), 0) if rule.letter == "p" else 0
             target = rule.target
@@ -284,13 +279,13 @@ def _list_indexes(relations: Relations) -> Iterator[_Row]:
 
 
 def _each_index(relations: Relations) -> Iterator[tuple[Relation, Index, int]]:
-    for one in list_relations(relations):
+    for one in relations.all:
         for index in one.indexes:
             yield one, index, relations.numbers[one.schema, one.name, index.name]
 
 
 def _list_descriptions(relations: Relations) -> Iterator[_Row]:
-    for one in list_relations(relations):
+    for one in relations.all:
         row = {"objoid": relations.number(one), "classoid": CLASS_OIDS["pg_class"]}
         if one.comment is not None:
             yield {**row, "objsubid": 0, "description": one.comment}
@@ -340,7 +335,7 @@ def _list_access_methods(_relations: Relations) -> Iterator[_Row]:
 
 
 def _list_pg_tables(relations: Relations) -> Iterator[_Row]:
-    for one in list_relations(relations):
+    for one in relations.all:
         if one.kind is Kind.TABLE:
             yield {
                 "schemaname": one.schema,
@@ -354,7 +349,7 @@ def _list_pg_tables(relations: Relations) -> Iterator[_Row]:
 
 
 def _list_pg_views(relations: Relations) -> Iterator[_Row]:
-    for one in list_relations(relations):
+    for one in relations.all:
         if one.kind is Kind.VIEW:
             yield {
                 "schemaname": one.schema,

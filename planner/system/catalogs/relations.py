@@ -170,7 +170,7 @@ class Relations:
     Args:
         catalog: as the principal sees it.
         infer_schema: None leaves views out.
-        list_own: returns schema -> name -> columns of the tables of catalogs.
+        list_own: returns name -> columns of the tables of information_schema.
         schema: of names without one.
     """
 
@@ -178,7 +178,7 @@ class Relations:
         self,
         catalog: VisibleCatalog,
         infer_schema: InferSchema | None,
-        list_own: Callable[[], Mapping[str, Mapping[str, pa.Schema]]],
+        list_own: Callable[[], Mapping[str, pa.Schema]],
         schema: str = MAIN_SCHEMA,
     ) -> None:
         self.schema = schema
@@ -191,7 +191,7 @@ class Relations:
 
     @property
     def all(self) -> tuple[Relation, ...]:
-        """All relations, by schema and name; those that can't be read are left out."""
+        """All relations, by schema and name, but those of pg_catalog; what can't be read is left out."""
         with self._lock:
             if self._gathered is None:
                 # Never on the caller's thread: it may be one of DataFusion's own, and DataFusion, entered a
@@ -259,9 +259,8 @@ class Relations:
             yield from self._gather_views(self._infer_schema)
         for name in self.catalog.system_tables():
             yield _describe_own(SYSTEM_SCHEMA, name, Kind.TABLE, self.catalog.system_table(name).schema)
-        for owner, tables in self._list_own().items():
-            for name, schema in tables.items():
-                yield _describe_own(owner, name, Kind.VIEW, schema)
+        for name, schema in self._list_own().items():
+            yield _describe_own(INFORMATION_SCHEMA, name, Kind.VIEW, schema)
 
     def _gather_views(self, infer_schema: InferSchema) -> Iterator[Relation]:
         for name in self.catalog.view_names():

@@ -33,15 +33,11 @@ LEAVES: Final[Mapping[str, CatalogTable]] = MappingProxyType(
 
 
 @cache
-def list_own_tables() -> Mapping[str, Mapping[str, pa.Schema]]:
-    """Return schema -> name -> columns of the tables of the catalogs, with those that DataFusion fills."""
+def list_information_tables() -> Mapping[str, pa.Schema]:
+    """Return name -> columns of the tables of information_schema, with those that DataFusion fills."""
     context = SessionContext(SessionConfig().with_information_schema(enabled=True))
     schemas = {
         name: context.sql(f"SELECT * FROM {INFORMATION_SCHEMA}.{name}").schema()  # noqa: S608 - constants
         for name in DATAFUSION_TABLES
     }
-    schemas |= {name: table.schema for name, table in INFORMATION_TABLES.items()}
-    own = {PG_CATALOG: {name: table.schema for name, table in PG_TABLES.items()}}
-    return MappingProxyType(
-        {INFORMATION_SCHEMA: MappingProxyType(schemas), PG_CATALOG: MappingProxyType(own)}
-    )
+    return MappingProxyType(schemas | {name: table.schema for name, table in INFORMATION_TABLES.items()})

@@ -78,21 +78,20 @@ def _ask_both_halves(gateway: GatewayEngine, node: Node) -> pa.Table:
 
 
 def _ask_view(gateway: GatewayEngine, node: Node) -> pa.Table:
-    _check_names(node)
-    _define(gateway, f"CREATE OR REPLACE VIEW {_NAME} AS {_write_constants(node)}")
-    try:
-        return gateway.answer_text(f"SELECT * FROM {_NAME}")
-    finally:
-        _define(gateway, f"DROP VIEW {_NAME}")
+    return _ask_relation(gateway, node, "VIEW")
 
 
 def _ask_new_table(gateway: GatewayEngine, node: Node) -> pa.Table:
+    return _ask_relation(gateway, node, "TABLE")
+
+
+def _ask_relation(gateway: GatewayEngine, node: Node, kind: str) -> pa.Table:
     _check_names(node)
-    _define(gateway, f"CREATE TABLE {_NAME} AS {_write_constants(node)}")
+    _define(gateway, f"CREATE {kind} {_NAME} AS {_write_constants(node)}")
     try:
         return gateway.answer_text(f"SELECT * FROM {_NAME}")
     finally:
-        _define(gateway, f"DROP TABLE {_NAME}")
+        _define(gateway, f"DROP {kind} {_NAME}")
 
 
 def _ask_explained(gateway: GatewayEngine, node: Node) -> pa.Table:
