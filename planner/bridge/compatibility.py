@@ -6,7 +6,7 @@ from importlib.metadata import version
 
 from memwal.errors import PreconditionError
 
-DATAFUSION_OF_PYLANCE = {"14": "54"}
+DATAFUSION_OF_PYLANCE = {"14": "55"}
 """pylance major version -> the one DataFusion major version that its table provider is built for."""
 
 
