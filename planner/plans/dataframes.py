@@ -46,6 +46,7 @@ from planner.search.nearest_leaf import configure_leaves
 from planner.search.search_call import SearchCall
 from planner.search.search_scan import build_search_leaf
 from planner.sql.rewrites.scalar_subqueries import keep_conditions_in_place
+from planner.sql.rules import RewrittenTexts
 from planner.tables.state.catalog import Catalog
 from planner.tables.visibility.visibility import Visibility
 
@@ -99,6 +100,7 @@ class Frames:
         self.partitions = partitions or os.cpu_count() or 1
         self._contexts = Contexts(self.partitions, memory_bytes)
         self.visibility = Visibility(catalog.cache, catalog.executor, catalog.shared)
+        self._rewritten = RewrittenTexts()
         self._schema_reader = SessionContext()
         """Only used to read the schemas of plans."""
 
@@ -197,6 +199,9 @@ class Frames:
             nulls = () if typing else [name for name, value in values.items() if not value.is_valid]
             replan = partial(plan_text, context, bound.kind, values=values, nulls=nulls, is_typed=not untyped)
             plan_part = partial(self._plan_part, context, values)
+            text = self._rewritten.rewrite(
+                text, schemas, [value.type for value in values.values()], plan_part
+            )
             shown: Mapping[str, str] = {}
             if not WRITERS.isdisjoint(bound.json_functions):
                 text, written = self._type_json(

@@ -1,0 +1,93 @@
+"""Rules that rewrite the tree of a query for DataFusion, in the order in which they are applied.
+
+A rule is a module with one function of its name. Its docstring shows a query before and after, and its
+fixtures are titled pairs in `tests/planner/data/rules/`. Rules see the text for DataFusion: names are private,
+views are expanded, and the types of columns and parameters are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
+
+import pyarrow as pa
+from cachetools import LRUCache
+from sqlglot.tokens import TokenType
+
+from planner.sql.rules.decimal_literals import decimal_literals
+from planner.sql.rules.dialect import DataFusion, parse_query, write_sql
+from planner.sql.rules.tree import Tree
+
+Rule: TypeAlias = Callable[[Tree], None]
+"""Changes a tree."""
+RULES: Final[tuple[Rule, ...]] = (decimal_literals,)
+_KEPT_TEXTS: Final = 1024
+_BEFORE_QUERIES: Final = frozenset({"EXPLAIN", "ANALYZE", "VERBOSE", "FORMAT", "TREE", "INDENT", "DESCRIBE"})
+
+
+def apply_rules(sql: str, find_schema: Callable[[str], pa.Schema]) -> str:
+    """Rewrite a query, or EXPLAIN of one, by the rules.
+
+    Args:
+        sql: the text for DataFusion.
+        find_schema: plans a query over the same tables and parameters, and returns the schema of its result.
+
+    Returns:
+        The text; the same one if no rule changes it, or if sqlglot does not read it.
+
+    Raises:
+        LanceGatewayError: a rule refuses the statement.
+    """
+    start = _find_query(sql)
+    root = parse_query(sql[start:])
+    if root is None:
+        return sql
+    tree = Tree(root, find_schema)
+    for rule in RULES:
+        rule(tree)
+    return sql[:start] + write_sql(tree.root) if tree.is_changed else sql
+
+
+class RewrittenTexts:
+    """Keeps what the rules made of texts; safe to share between threads.
+
+    What a text becomes depends on the schemas of its tables and on the types of its parameters, and on
+    nothing else: both are compared.
+    """
+
+    def __init__(self) -> None:
+        self._kept: LRUCache[str, tuple[Sequence[pa.Schema], Sequence[pa.DataType], str]] = LRUCache(
+            _KEPT_TEXTS
+        )
+
+    def rewrite(
+        self,
+        sql: str,
+        schemas: Sequence[pa.Schema],
+        types: Sequence[pa.DataType],
+        find_schema: Callable[[str], pa.Schema],
+    ) -> str:
+        """Return what `apply_rules` does.
+
+        Args:
+            sql: the text for DataFusion.
+            schemas: of its tables, in the order of their references.
+            types: of its parameters.
+            find_schema: see `apply_rules`.
+        """
+        kept = self._kept.get(sql)
+        if kept is not None and kept[0] == schemas and kept[1] == types:
+            return kept[2]
+        rewritten = apply_rules(sql, find_schema)
+        self._kept[sql] = schemas, types, rewritten
+        return rewritten
+
+
+def _find_query(sql: str) -> int:
+    """Return where the query begins in EXPLAIN of one; 0 for others."""
+    if not sql.lstrip()[:8].upper().startswith(("EXPLAIN", "DESCRIBE")):
+        return 0
+    for token in DataFusion().tokenize(sql):
+        if token.text.upper() not in _BEFORE_QUERIES:
+            return token.start
+    return 0

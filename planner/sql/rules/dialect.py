@@ -1,0 +1,102 @@
+"""DataFusion's dialect of SQL, for sqlglot.
+
+A statement that is read and written again has the same plan; tests compare the plans of many.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Final
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.dialects.postgres import Postgres
+from sqlglot.errors import SqlglotError
+from sqlglot.tokens import TokenType
+
+_TYPES: Final = {
+    exp.DType.TINYINT: "TINYINT",
+    exp.DType.UTINYINT: "TINYINT UNSIGNED",
+    exp.DType.USMALLINT: "SMALLINT UNSIGNED",
+    exp.DType.UINT: "INT UNSIGNED",
+    exp.DType.UBIGINT: "BIGINT UNSIGNED",
+    exp.DType.FLOAT: "REAL",
+    exp.DType.DOUBLE: "DOUBLE",
+    exp.DType.BINARY: "BYTEA",
+    exp.DType.VARBINARY: "BYTEA",
+    exp.DType.DATETIME: "TIMESTAMP",
+}
+_CALLS_WITH_SYNTAX: Final = frozenset(
+    {"CAST", "TRY_CAST", "EXTRACT", "SUBSTRING", "POSITION", "TRIM", "OVERLAY"}
+)
+_NEGATED: Final = (exp.In, exp.Between, exp.Like, exp.ILike, exp.SimilarTo, exp.Is)
+
+
+def _write_negation(writer: Postgres.Generator, negation: exp.Not) -> str:
+    """Write `x NOT IN (..)` and `x IS NOT NULL`, which DataFusion plans otherwise than `NOT x IN (..)`."""
+    operand = negation.this
+    if not isinstance(operand, _NEGATED):
+        return writer.not_sql(negation)
+    left = writer.sql(operand, "this")
+    rest = writer.sql(operand).removeprefix(left)
+    if isinstance(operand, exp.Is):
+        return f"{left} IS NOT{rest.removeprefix(' IS')}"
+    return f"{left} NOT{rest}"
+
+
+class DataFusion(Postgres):
+    """DataFusion's dialect: PostgreSQL's, in which every function keeps its name and its arguments."""
+
+    class Tokenizer(Postgres.Tokenizer):
+        """Reads the words of DataFusion."""
+
+        KEYWORDS: ClassVar[dict[str, TokenType]] = {
+            **Postgres.Tokenizer.KEYWORDS,
+            "TINYINT": TokenType.TINYINT,
+        }
+
+    class Parser(Postgres.Parser):
+        """Reads a function as its name and its arguments."""
+
+        FUNCTIONS: ClassVar[dict[str, Any]] = {}
+        FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+            name: parser
+            for name, parser in Postgres.Parser.FUNCTION_PARSERS.items()
+            if name in _CALLS_WITH_SYNTAX
+        }
+
+    class Generator(Postgres.Generator):
+        """Writes what DataFusion reads."""
+
+        TYPE_MAPPING: ClassVar[dict[Any, str]] = {**Postgres.Generator.TYPE_MAPPING, **_TYPES}
+        TRANSFORMS: ClassVar[dict[Any, Any]] = {
+            **Postgres.Generator.TRANSFORMS,
+            exp.Array: lambda writer, array: f"make_array({writer.expressions(array, flat=True)})",
+            exp.IgnoreNulls: lambda writer, call: f"{writer.sql(call, 'this')} IGNORE NULLS",
+            exp.Not: _write_negation,
+            exp.Pow: lambda writer, power: writer.binary(power, "^"),
+            exp.RespectNulls: lambda writer, call: f"{writer.sql(call, 'this')} RESPECT NULLS",
+            exp.Select: lambda writer, select: writer.select_sql(select),
+            exp.Star: lambda writer, star: writer.star_sql(star).replace(" EXCEPT (", " EXCLUDE ("),
+            exp.TryCast: lambda writer, cast: (
+                f"TRY_CAST({writer.sql(cast, 'this')} AS {writer.sql(cast, 'to')})"
+            ),
+        }
+
+
+def parse_query(sql: str) -> exp.Query | None:
+    """Parse one query; None for other statements and for syntax that sqlglot does not read."""
+    try:
+        trees = sqlglot.parse(sql, dialect=DataFusion)
+    except (SqlglotError, ValueError, RecursionError):
+        return None
+    return trees[0] if len(trees) == 1 and isinstance(trees[0], exp.Query) else None
+
+
+def parse_expression(sql: str) -> exp.Expr:
+    """Parse an expression that is known to be right."""
+    return sqlglot.parse_one(sql, dialect=DataFusion)
+
+
+def write_sql(tree: exp.Expr) -> str:
+    """Write a tree as text for DataFusion."""
+    return tree.sql(dialect=DataFusion, normalize_functions=False, comments=False)

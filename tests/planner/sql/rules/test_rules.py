@@ -1,0 +1,54 @@
+"""Rules: each has titled pairs of a statement and what it becomes."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from datafusion import SessionContext
+
+from planner.sql.rules import RULES, dialect
+from planner.sql.rules.tree import Tree
+from tests.planner.titled import DATA, Case, read_titled_file
+
+FIXTURES = DATA / "rules"
+ZONED = pa.timestamp("us", "America/New_York")
+TABLES = {
+    "p": {
+        "id": pa.int64(),
+        "price": pa.decimal128(10, 2),
+        "big": pa.decimal128(38, 2),
+        "f": pa.float64(),
+        "r": pa.float32(),
+        "n": pa.int64(),
+    },
+    "t": {"id": pa.int64(), "i": pa.int64(), "s": pa.string(), "ts": pa.timestamp("us"), "at": ZONED},
+}
+
+
+def _cases() -> list[tuple[str, Case]]:
+    return [(path.stem, case) for path in sorted(FIXTURES.glob("*.sql")) for case in read_titled_file(path)]
+
+
+@pytest.fixture(scope="module")
+def context() -> SessionContext:
+    context = SessionContext()
+    for name, columns in TABLES.items():
+        schema = pa.schema(list(columns.items()))
+        context.register_record_batches(name, [[pa.RecordBatch.from_pylist([], schema)]])
+    return context
+
+
+@pytest.mark.parametrize(("rule", "case"), _cases(), ids=str)
+def test_a_statement_is_rewritten(rule: str, case: Case, context: SessionContext) -> None:
+    before, after = case.parts
+    tree = Tree(dialect.parse_query(before), lambda sql: context.sql(sql).schema())
+    (apply,) = (one for one in RULES if one.__name__ == rule)
+    apply(tree)
+    assert dialect.write_sql(tree.root) == after
+    assert tree.is_changed == (before != after)
+    context.sql(after)
+
+
+def test_each_rule_has_fixtures() -> None:
+    assert {rule.__name__ for rule in RULES} == {path.stem for path in FIXTURES.glob("*.sql")}
+    assert {rule.__name__ for rule in RULES} == {Path(rule.__code__.co_filename).stem for rule in RULES}
