@@ -13,6 +13,7 @@ from planner.engine import QueryEngine
 from planner.tables.state.catalog import Catalog
 from tests.support.processes.servers import GatewayProcess
 from tests.support.processes.writer_process import WriterProcess
+from tests.support.specification import find_codes, list_proven, watch_calls
 
 # A machine that has much else to do is no failure.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -20,6 +21,20 @@ settings.load_profile("unhurried")
 
 BUCKET = "tables"
 COMMITS = "commits"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Iterator[None]:
+    """A test that `docs/specification.md` names runs the function that it is said to prove."""
+    rules = list_proven(pyfuncitem.nodeid.partition("[")[0])
+    if not rules:
+        return (yield)
+    codes = {rule.function: find_codes(rule.function) for rule in rules}
+    with watch_calls(set().union(*codes.values())) as missing:
+        result = yield
+    unused = [function for function, wanted in codes.items() if wanted <= missing]
+    assert not unused, f"docs/specification.md says that this test proves {unused}, but it does not run it"
+    return result
 
 
 @pytest.fixture(scope="session", autouse=True)
