@@ -1,4 +1,4 @@
-"""`docs/specification.md` names functions and tests that exist; a named test runs the function (`conftest.py`)."""
+"""`docs/specification.md` names what exists; a test that it names runs its function (`conftest.py`)."""
 
 import ast
 import inspect
