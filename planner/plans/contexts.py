@@ -73,6 +73,8 @@ class Contexts:
             .set("datafusion.optimizer.join_reordering", str(reorders_joins).lower())
             # Top-k aggregation drops groups that have only NULL.
             .set("datafusion.optimizer.enable_topk_aggregation", "false")
+            # It loses fields of structs in keys of joins.
+            .set("datafusion.optimizer.enable_leaf_expression_pushdown", "false")
             # Comparisons of constants that are not folded would be evaluated by leaves, by Python's rules.
             .set("datafusion.optimizer.max_passes", "16")
         )

@@ -14,13 +14,14 @@ import pyarrow as pa
 from cachetools import LRUCache
 from sqlglot.tokens import TokenType
 
+from planner.sql.rules.computed_sort_keys import computed_sort_keys
 from planner.sql.rules.decimal_literals import decimal_literals
 from planner.sql.rules.dialect import DataFusion, parse_query, write_sql
 from planner.sql.rules.tree import Tree
 
 Rule: TypeAlias = Callable[[Tree], None]
 """Changes a tree."""
-RULES: Final[tuple[Rule, ...]] = (decimal_literals,)
+RULES: Final[tuple[Rule, ...]] = (decimal_literals, computed_sort_keys)
 _KEPT_TEXTS: Final = 1024
 _BEFORE_QUERIES: Final = frozenset({"EXPLAIN", "ANALYZE", "VERBOSE", "FORMAT", "TREE", "INDENT", "DESCRIBE"})
 

@@ -1,0 +1,21 @@
+Tables: see tests/planner/sql/rules/test_rules.py.
+
+## a key of several operations
+SELECT id FROM p ORDER BY exp(f / 10) DESC NULLS FIRST, id
+--
+SELECT id FROM p ORDER BY coalesce(exp(f / 10), NULL) DESC, id
+
+## a window
+SELECT id, count(*) OVER (PARTITION BY ln(abs(n) + 1) ORDER BY -(f / 10)) FROM p
+--
+SELECT id, count(*) OVER (PARTITION BY coalesce(ln(abs(n) + 1), NULL) ORDER BY coalesce(-(f / 10), NULL)) FROM p
+
+## a key that must be an output
+SELECT DISTINCT f * 2 + 1 AS k FROM p ORDER BY 1
+--
+SELECT DISTINCT f * 2 + 1 AS k FROM p ORDER BY 1
+
+## a column, a number, an operation
+SELECT id, n FROM p ORDER BY n, 1, floor(f), CAST(f AS BIGINT), -id
+--
+SELECT id, n FROM p ORDER BY n, 1, floor(f), CAST(f AS BIGINT), -id

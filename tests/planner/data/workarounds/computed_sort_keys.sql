@@ -1,0 +1,6 @@
+Sort keys of several operations; see planner/sql/rules/computed_sort_keys.py.
+
+## exp of a quotient
+SELECT x, count(*) OVER (PARTITION BY exp(x / 10)) AS n FROM (VALUES (20.0)) AS t(x)
+--
+20.0 | 1
