@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from execnodes.storage.source import ColumnMapping, MemTableSource, combine_chunks, convert_entry
+from memwal.nested_nulls import push_nulls_down
 from memwal.regions.manifest import ReplayStart
 from memwal.regions.wal import WalEntry
 from memwal.stored_fields import TOMBSTONE, read_entry_fields
@@ -105,7 +106,8 @@ class TailRows:
         """
         with self._lock:
             position = self._entries[-1].position + 1 if self._entries else 1
-            self._append_rows(position, None, rows)
+            batches = map(push_nulls_down, rows.to_batches())
+            self._append_rows(position, None, pa.Table.from_batches(batches, rows.schema))
 
     def tail(self) -> Tail | None:
         """Return the tail with all current rows; the same object until more are appended."""
