@@ -46,7 +46,9 @@ def lake(
 
 def test_fields_of_null_structs_are_null(lake: Lake) -> None:
     rows = lake.read(f"SELECT {SELECTED} FROM d ORDER BY id")
-    assert [list(row.values()) for row in rows] == [list(values) for values in zip(*READS.values(), strict=True)]
+    assert [list(row.values()) for row in rows] == [
+        list(values) for values in zip(*READS.values(), strict=True)
+    ]
     assert lake.read("SELECT id FROM d WHERE st['a'] IS NULL") == [{"id": 1}]
     assert lake.read("SELECT count(st['a']) AS n FROM d") == [{"n": 1}]
     unnested = lake.read("SELECT one['a'] AS a FROM (SELECT id, UNNEST(ls) AS one FROM d) ORDER BY id")
