@@ -55,7 +55,7 @@ def _push_down(values: pa.Array) -> pa.Array:
 
 
 def _has_structs(kind: pa.DataType) -> bool:
-    """Return whether values are structs or contain some, besides the entries of maps, which are never NULL."""
+    """Return whether values are structs or contain some, besides the entries of maps."""
     if isinstance(kind, pa.BaseExtensionType):
         return _has_structs(kind.storage_type)
     if pa.types.is_struct(kind):

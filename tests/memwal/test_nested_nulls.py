@@ -1,5 +1,8 @@
 """NULL structs have NULL children after they are read."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pyarrow as pa
 import pytest
 
@@ -32,7 +35,9 @@ def of(column: pa.Array) -> pa.Array:
     ],
     ids=["struct", "struct of struct", "list", "large list", "fixed size list", "map", "list of lists"],
 )
-def test_children_of_null_structs_are_null(column: pa.Array, find, start: int) -> None:  # type: ignore[no-untyped-def]
+def test_children_of_null_structs_are_null(
+    column: pa.Array, find: Callable[[Any], Any] | None, start: int
+) -> None:
     pushed = of(column.slice(start))
     found = pushed.flatten().flatten() if find is None else find(pushed)
     assert found.field(0).to_pylist() == [1, None, 3][start:]
