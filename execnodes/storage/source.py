@@ -16,6 +16,7 @@ from execnodes.rows.row_mask import FragmentMask, RowMask
 from execnodes.storage.data_files import Deletions, FragmentFiles, Place, StoredFragment, StoredFragments
 from execnodes.storage.stored_dataset import StoredDataset, StoredSchema
 from memwal.creating.index_types import finds_past_rows
+from memwal.nested_nulls import push_nulls_down
 from memwal.rules import InitialValue
 from memwal.stored_fields import TOMBSTONE
 
@@ -107,7 +108,7 @@ def convert_entry(rows: pa.Table, schema: pa.Schema, stored: ColumnMapping) -> p
     """
     *columns, _ = schema
     batches = []
-    for batch in rows.to_batches():
+    for batch in map(push_nulls_down, rows.to_batches()):
         arrays = convert_columns(batch, columns, stored)
         if TOMBSTONE in batch.schema.names:
             arrays.append(batch.column(TOMBSTONE))

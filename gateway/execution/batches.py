@@ -22,6 +22,7 @@ from gateway.protocol.commands import Call
 from gateway.protocol.errors import QueryCancelledError
 from gateway.protocol.open_uploads import wait_for_client
 from memwal.errors import InvalidInputError, LanceGatewayError
+from memwal.nested_nulls import push_nulls_down
 from planner.bridge.types.plain_types import check_types
 
 # Of the widest values that there are.
@@ -134,7 +135,11 @@ def _client_left_error() -> QueryCancelledError:
 
 
 def align_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the same rows in aligned buffers; only unaligned ones are copied."""
+    """Return the same rows as the engine reads them: in aligned buffers, with NULLs below NULL structs.
+
+    Only what must change is copied.
+    """
+    batch = push_nulls_down(batch)
     columns = [_align_array(column) for column in batch.columns]
     if all(new is old for new, old in zip(columns, batch.columns, strict=True)):
         return batch

@@ -133,8 +133,14 @@ def commit_next(table: Storage, version: int, *operations: Any) -> bool:  # noqa
                 table.delete(draft)
 
 
-def read_operation(dataset: Any, version: int) -> str | None:  # noqa: ANN401 - lance types
-    """Return the name of Lance's operation that made a version; None if that is not recorded, or unreadable.
+def read_operation_name(dataset: Any, version: int) -> str | None:  # noqa: ANN401 - lance types
+    """Return the name of Lance's operation that made a version; None where `read_operation` finds none."""
+    operation = read_operation(dataset, version)
+    return None if operation is None else type(operation).__name__
+
+
+def read_operation(dataset: Any, version: int) -> Any | None:  # noqa: ANN401 - lance types
+    """Return the `lance.LanceOperation` that made a version; None if that is not recorded, or unreadable.
 
     Lance can't give back those that rewrote an index, such as a compaction below one.
     """
@@ -144,7 +150,7 @@ def read_operation(dataset: Any, version: int) -> str | None:  # noqa: ANN401 - 
     except (OSError, ValueError, TypeError) as error:
         logger.info("the transaction of version %d can't be read: %s", version, error)
         return None
-    return None if transaction is None else type(transaction.operation).__name__
+    return None if transaction is None else transaction.operation
 
 
 def _make_drafts(table: Storage, version: int, operations: Sequence[Any], drafts: list[str]) -> None:

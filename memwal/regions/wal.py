@@ -1,6 +1,6 @@
 """The write-ahead log of a region: one Arrow IPC stream per entry; positions start at 1."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -143,6 +143,36 @@ def check_log_is_read(storage: Storage, manifest: RegionManifest, last: int) -> 
             raise UnsupportedError(msg)
 
 
+def check_epochs(storage: Storage, manifest: RegionManifest, entries: Iterable[WalEntry]) -> None:
+    """Refuse entries whose writer epoch is above that of their region.
+
+    MemWAL specification, "Writer Fencing": a claim commits its epoch in a manifest before it appends, so
+    entries are valid only up to the epoch of the newest manifest. Lance's writers refuse to replay others.
+
+    Args:
+        storage: directory of the table.
+        manifest: of the region; claims since it was read are looked up.
+        entries: of its log.
+
+    Raises:
+        CorruptDataError: there is such an entry.
+        UnavailableError: storage failed to answer.
+    """
+    newest = max(entries, key=lambda one: one.writer_epoch, default=None)
+    if newest is None or newest.writer_epoch <= manifest.writer_epoch:
+        return
+    current = read_latest_manifest(storage, manifest.region_id)
+    epoch = manifest.writer_epoch if current is None else current.writer_epoch
+    if newest.writer_epoch > epoch:
+        msg = (
+            f"{storage.locate(wal_entry_path(manifest.region_id, newest.position))} is a log entry of writer "
+            f"epoch {newest.writer_epoch}, and the newest manifest of its region has epoch {epoch}: such an "
+            "entry is invalid. Restore the manifests of the region that are missing; if the entry was never "
+            "acknowledged, or was copied from elsewhere, remove the file"
+        )
+        raise CorruptDataError(msg)
+
+
 def _old_entry_path(region_id: str, position: int) -> str:
     return f"{wal_directory(region_id)}/{format_reversed_bits(position)}{_OLD_SUFFIX}"
 
@@ -161,15 +191,26 @@ def has_unflushed_rows(storage: Storage, manifest: RegionManifest) -> bool:
     Raises:
         LanceGatewayError: the log can't be read.
     """
+    entry = find_last_rows(storage, manifest)
+    return entry is not None and manifest.replay_start.is_unflushed(entry.position, entry.generation)
+
+
+def find_last_rows(storage: Storage, manifest: RegionManifest) -> WalEntry | None:
+    """Return the newest entry with rows behind the replay position of a manifest; None if there is none.
+
+    Raises:
+        LanceGatewayError: the log can't be read, or must not be.
+    """
     region_id, after = manifest.region_id, manifest.replay_after_wal_entry_position
     last = find_last_wal_position(storage, region_id, after=after)
     check_log_is_read(storage, manifest, last)
     for position in range(last, after, -1):
         entry = read_wal_entry_if_present(storage, region_id, position)
-        if entry is None or entry.is_fence:
-            continue
-        return manifest.replay_start.is_unflushed(position, entry.generation)
-    return False
+        if entry is not None:
+            check_epochs(storage, manifest, (entry,))
+            if not entry.is_fence:
+                return entry
+    return None
 
 
 def read_unflushed_entries(storage: Storage, manifest: RegionManifest) -> Iterator[WalEntry]:
@@ -184,6 +225,7 @@ def read_unflushed_entries(storage: Storage, manifest: RegionManifest) -> Iterat
     for position in range(after + 1, last + 1):
         entry = read_wal_entry_if_present(storage, region_id, position)
         if entry is not None and manifest.replay_start.is_unflushed(position, entry.generation):
+            check_epochs(storage, manifest, (entry,))
             yield entry
 
 

@@ -21,6 +21,7 @@ import pyarrow as pa
 from lance.fragment import FragmentMetadata
 
 from memwal.base.index_details import read_index_details, replace_details
+from memwal.base.repeated_rows import KeyHistory, find_repeated_rows
 from memwal.base.versions import NotCommittedError, commit_next
 from memwal.creating.columns import list_key_columns, list_not_null_columns
 from memwal.errors import LanceGatewayError, PreconditionError, UnavailableError, shorten_error
@@ -221,6 +222,39 @@ def commit_base_change(read: BaseRows, find_newest: Callable[[], BaseRows], chan
     except LanceGatewayError:
         discard_files(read.storage, change.added)
         raise
+
+
+def remove_repeated_rows(name: str, storage: Storage, find_newest: Callable[[], Any]) -> bool:
+    """Delete the rows of a table whose key a row with a higher address has, in one commit.
+
+    Whoever compacts files calls it before: compaction gives rows new addresses, in another order where it
+    leaves some fragments out.
+
+    Args:
+        name: of the table, for messages.
+        storage: directory of the table.
+        find_newest: opens the newest version as a `lance.LanceDataset`.
+
+    Returns:
+        Whether there were any.
+
+    Raises:
+        FencedError: rows were changed by others meanwhile; nothing was deleted.
+        LanceGatewayError: the table can't be read or written.
+    """
+    dataset = find_newest()
+    key = list_key_columns(dataset.schema)
+    if not key or read_index_details(storage, dataset.version) is None:
+        return False
+    if KeyHistory(storage, dataset, key).shows_distinct_keys():
+        return False
+    addresses = find_repeated_rows(dataset, key)
+    if not len(addresses):
+        return False
+    change = BaseChange(removed=group_by_fragment([addresses]))
+    read = BaseRows(name, storage, dataset)
+    commit_base_change(read, lambda: BaseRows(name, storage, find_newest()), change)
+    return True
 
 
 def _commit(read: BaseRows, find_newest: Callable[[], BaseRows], change: BaseChange) -> None:

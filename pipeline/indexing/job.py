@@ -7,6 +7,7 @@ from typing import Any
 from lance.optimize import Compaction
 
 from memwal.base.versions import commit_with_retries
+from memwal.writing.base_rows import remove_repeated_rows
 from pipeline.indexing.building import build_key_indexes
 from pipeline.indexing.indexes import IndexPolicy, TableIndexes, record_training
 from pipeline.indexing.optimising import OptimiseResult, catch_up, catch_up_error, describe_lag, optimise
@@ -63,6 +64,9 @@ def compact(table: LakeTable, policy: IndexPolicy, runner: Runner, progress: Pro
     def change() -> CompactionResult:
         dataset = table.dataset()
         plan = Compaction.plan(dataset, options)
+        if plan.tasks and remove_repeated_rows(str(table.name), table.storage, table.dataset):
+            dataset = table.dataset()
+            plan = Compaction.plan(dataset, options)
         parts = [
             RewritePart(table, plan.read_version, number, task) for number, task in enumerate(plan.tasks)
         ]

@@ -281,7 +281,9 @@ def divide_scan(
         number for number, units in enumerate(division.list_partitions()) if any(unit.rows for unit in units)
     ]
     parts = tuple(ScanPart(described, number, count, statement) for number in full or [0])
-    is_whole_base = not shape.is_filtered and table.access.is_unrestricted and not snapshot.has_fresh_rows
+    is_whole_base = (
+        not shape.is_filtered and table.access.is_unrestricted and not run.visibility.hides_rows(snapshot)
+    )
     return OfferedParts(parts, snapshot, snapshot.base.dataset.count_rows() if is_whole_base else None)
 
 

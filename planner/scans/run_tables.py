@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Executor
+from typing import Any
 
 import lance
 import numpy as np
 import pyarrow as pa
 
-from execnodes.rows.row_mask import FragmentMask, RowMask, build_mask
+from execnodes.rows.row_mask import OFFSET_MASK, FragmentMask, RowMask, build_mask
+from execnodes.storage.data_files import StoredFragment
 from memwal.regions.manifest import FlushedGeneration
 from memwal.writing import OwnTail
 from planner.predicates.pruning import RegionAssignments
 from planner.scans.settings import Shortcut, Shortcuts
+from planner.tables.shared.cache import SharedCache
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.caches import ByteCache
 from planner.tables.sources.decoded_columns import StoredColumns
@@ -26,6 +29,7 @@ from planner.tables.sources.keys import KeyPlaces, read_physical_keys
 from planner.tables.sources.snapshot import Consistency, TableSnapshot
 from planner.tables.state.table import Table
 from planner.tables.visibility.key_join import KeysAhead
+from planner.tables.visibility.repeated_keys import RepeatedKeys
 from planner.tables.visibility.visibility import SnapshotMasks, Visibility
 
 _ONE_STATEMENT_BYTES = 64 << 20
@@ -39,7 +43,9 @@ class StoredVisibility(Visibility):
     """
 
     def __init__(self, executor: Executor) -> None:
-        super().__init__(ByteCache(_ONE_STATEMENT_BYTES), executor)
+        cache = ByteCache(_ONE_STATEMENT_BYTES)
+        super().__init__(cache, executor)
+        self.repeated = RepeatedKeys(cache, SharedCache(), uses_history=False)
 
     def read_base_ahead(self, snapshot: TableSnapshot) -> KeysAhead | None:  # noqa: ARG002
         """Return None: nothing is read ahead."""
@@ -49,7 +55,8 @@ class StoredVisibility(Visibility):
         """Compute the masks of a snapshot; see `Visibility.compute_masks`.
 
         In each region, from its newest row to its oldest, a row is shown if its key did not come before and
-        it is no tombstone. A base row is shown if no fresh row of any region has its key.
+        it is no tombstone. A base row is shown if no fresh row of any region has its key, and no base row
+        with a higher address.
         """
         base = snapshot.base
         generations: dict[str, RowMask] = {}
@@ -79,15 +86,25 @@ def _find_newest(layer: LayerKeys, newer: set[object]) -> np.ndarray:
 
 
 def _exclude_keys(base: BaseTable, fresh: set[object]) -> RowMask:
-    """Build the mask of base rows whose key no fresh row has."""
+    """Build the mask of base rows whose key neither a fresh row has, nor a base row with a higher address."""
     masks = {}
-    for fragment in base.fragments:
-        flags = np.array(
-            [key not in fresh for key in read_physical_keys(base, fragment).to_pylist()], dtype=np.bool_
-        )
+    newer = set(fresh)
+    for fragment in reversed(base.fragments):
+        keys = read_physical_keys(base, fragment).to_pylist()
+        flags = np.ones(len(keys), dtype=np.bool_)
+        for row in reversed(_list_live_rows(base, fragment)):
+            flags[row] = keys[row] not in newer
+            if base.details is not None:
+                newer.add(keys[row])
         if not flags.all():
             masks[fragment.fragment_id] = FragmentMask(pa.array(flags))
     return RowMask(masks)
+
+
+def _list_live_rows(base: BaseTable, fragment: StoredFragment) -> list[int]:
+    dataset: Any = base.dataset
+    scanner = dataset.scanner(columns=[], fragments=[fragment.handle], with_row_address=True)
+    return [address & OFFSET_MASK for address in scanner.to_table().column(0).to_pylist()]
 
 
 UNCACHED_TABLE_BYTES = 256 << 20

@@ -209,7 +209,7 @@ def _plan_lookups(
             yield BloomFilterGuardExec(TakeLastExec(scan, base.primary_key), guard)
     fragments = tuple(fragment.fragment_id for fragment in base.fragments)
     locator = BaseKeyLocator(places, base)
-    yield LanceScanExec(
+    scan = LanceScanExec(
         base.source,
         needed,
         (fragments,),
@@ -218,6 +218,8 @@ def _plan_lookups(
         locator=locator,
         sought=choose_sought_columns(base, cache),
     )
+    # Without MemWAL all rows of a key are shown.
+    yield scan if base.details is None else TakeLastExec(scan, base.primary_key)
 
 
 def find_key_filter(base: BaseTable, generation: GenerationDataset, cache: ByteCache) -> KeyFilter:
@@ -361,7 +363,7 @@ def plan_scan(
         split_fragments: whether several partitions may share a large fragment of the base table.
     """
     base = snapshot.base
-    deduplicated = bool(base.primary_key) and snapshot.has_fresh_rows
+    deduplicated = visibility.hides_rows(snapshot)
     projected = tuple(columns)
     regions = [region for region in snapshot.regions.values() if region.region_id in scanned_regions]
     units = list_units(snapshot, regions, split_into=partitions if split_fragments else 1)

@@ -400,4 +400,4 @@ class SearchPlanner:
 
     @property
     def _supersedes(self) -> bool:
-        return bool(self.snapshot.base.primary_key) and self.snapshot.has_fresh_rows
+        return self.visibility.hides_rows(self.snapshot)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from memwal.base.versions import read_operation
+from memwal.base.versions import read_operation_name
 from memwal.errors import LanceGatewayError
 from memwal.storage.table_names import TableName
 from planner.access.rights import Access
@@ -134,7 +134,7 @@ class Versions(OfTables):
             if shows_all:
                 row["rows"] = version.rows
                 if version.version > base.version - _OPERATIONS:
-                    row["operation"] = read_operation(base.dataset, version.version)
+                    row["operation"] = read_operation_name(base.dataset, version.version)
             yield row
 
 

@@ -14,7 +14,7 @@ from memwal.lance_errors import is_contested_claim, is_invalid_input, is_log_too
 from memwal.regions.generation_numbers import check_not_restarted
 from memwal.regions.manifest import RegionManifest, read_latest_manifest
 from memwal.regions.wal import (
-    check_log_is_read,
+    find_last_rows,
     find_last_wal_position,
     read_unflushed_entries,
     read_wal_entry_if_present,
@@ -138,8 +138,9 @@ def claim_region(
     before = read_latest_manifest(table.storage, region_id, cached=cached)
     if before is not None:
         check_not_restarted(table.storage, before, table.details.newest_merged(region_id))
-        # Lance replays what it reads, and flushes past the rest.
-        check_log_is_read(table.storage, before, before.wal_entry_position_last_seen)
+        # Lance replays what it reads, and flushes past the rest. What it refuses, it would accept once enough
+        # claims have raised the epoch of the region.
+        find_last_rows(table.storage, before)
     try:
         writer = table.writer_dataset.mem_wal_writer(region_id, **settings)
     except (OSError, RuntimeError, ValueError) as error:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from memwal.base.version_list import read_commit_time
-from memwal.base.versions import read_operation
+from memwal.base.versions import read_operation_name
 from memwal.errors import NotFoundError, UnsupportedError
 from planner.scans.changes.region_log import LogGoneError
 from planner.tables.sources.base_table import BaseTable, open_base_table
@@ -42,7 +42,7 @@ def list_commits(older: BaseTable, newest: BaseTable) -> Iterator[BaseCommit]:
         return
     before = older
     for version in range(older.version + 1, newest.version + 1):
-        if read_operation(newest.dataset, version) in _QUIET:
+        if read_operation_name(newest.dataset, version) in _QUIET:
             continue
         if before.version < version - 1:
             before = open_version(newest, version - 1)

@@ -150,7 +150,9 @@ def _show_sources(
 
 
 def _compute_masks(snapshot: TableSnapshot, visibility: Visibility) -> SnapshotMasks:
-    return visibility.compute_masks(snapshot) if snapshot.has_fresh_rows else SnapshotMasks(RowMask(), {}, {})
+    if not visibility.hides_rows(snapshot):
+        return SnapshotMasks(RowMask(), {}, {})
+    return visibility.compute_masks(snapshot)
 
 
 def _scan_sources(

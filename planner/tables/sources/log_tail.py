@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from execnodes.storage.source import ColumnMapping, MemTableSource, combine_chunks, convert_entry
+from memwal.nested_nulls import push_nulls_down
 from memwal.regions.manifest import ReplayStart
 from memwal.regions.wal import WalEntry
 from memwal.stored_fields import TOMBSTONE, read_entry_fields
@@ -105,7 +106,8 @@ class TailRows:
         """
         with self._lock:
             position = self._entries[-1].position + 1 if self._entries else 1
-            self._append_rows(position, None, rows)
+            batches = map(push_nulls_down, rows.to_batches())
+            self._append_rows(position, None, pa.Table.from_batches(batches, rows.schema))
 
     def tail(self) -> Tail | None:
         """Return the tail with all current rows; the same object until more are appended."""
@@ -351,6 +353,8 @@ class RegionLog:
         replay_start: both: a manifest that has the same calls the same entries flushed.
         last: newest position that was looked at.
         rows: that were read so far; None if there are none.
+        checked_epoch: of the newest manifest by which the log was searched for entries that can't be read; a
+            writer of another version has a higher one.
     """
 
     def __init__(self, region_id: str, after: int, floor: int) -> None:
@@ -359,6 +363,7 @@ class RegionLog:
         self.floor = floor
         self.replay_start = ReplayStart(after, floor)
         self.last = after
+        self.checked_epoch = -1
         self._lock = threading.Lock()
         self._positions: list[tuple[int, int | None]] = []
         self._unread: list[WalEntry] = []
@@ -426,6 +431,7 @@ class RegionLog:
                 if later.replay_start.is_unflushed(position, generation)
             ]
             later.last = max(self.last, later.after)
+            later.checked_epoch = self.checked_epoch
             kept = later._positions
             waiting = [entry for entry in self._unread if (entry.position, entry.generation) in set(kept)]
             rows = self.rows

@@ -11,6 +11,7 @@ from execnodes.storage.data_files import Place
 from memwal.regions.manifest import RegionManifest
 from memwal.regions.wal import (
     WalEntry,
+    check_epochs,
     check_log_is_read,
     find_last_wal_position,
     read_wal_entry,
@@ -110,7 +111,11 @@ class LogReader:
             own, log = tails.get(region_id), state.logs.get(region_id)
             if own is not None and own.writer_epoch != manifest.writer_epoch:
                 own = None
-            if log is None or log.replay_start != manifest.replay_start:
+            if (
+                log is None
+                or log.replay_start != manifest.replay_start
+                or (own is None and log.checked_epoch < manifest.writer_epoch)
+            ):
                 others.append((manifest, own, 0))
                 continue
             logs[region_id] = log
@@ -179,24 +184,25 @@ class LogReader:
             seen: the position behind one that was looked at, where an entry is known to be; 0 for none.
         """
         region_id = manifest.region_id
-        log = state.logs.get(region_id)
-        is_first = log is None
+        known = log = state.logs.get(region_id)
         if log is not None and log.replay_start.is_behind(manifest.replay_start):
-            log = state.logs[region_id] = self._drop_flushed(state, log, manifest)
+            known = log = self._drop_flushed(state, log, manifest)
         if log is None or manifest.replay_start.is_behind(log.replay_start):
-            known = log
             log = RegionLog(region_id, manifest.replay_after_wal_entry_position, manifest.current_generation)
-            if known is None:
-                state.logs[region_id] = log
         looked_at = log.last
         if own is None:
             last = find_last_wal_position(self.storage, region_id, after=max(looked_at, seen))
-            if is_first:
+            if log.checked_epoch < manifest.writer_epoch:
                 check_log_is_read(self.storage, manifest, last)
         else:
             last = own.last
         if last > looked_at:
-            log.advance(list(self._read_entries(state, region_id, looked_at, last, own)), last)
+            entries = list(self._read_entries(state, region_id, looked_at, last, own))
+            check_epochs(self.storage, manifest, entries)
+            log.advance(entries, last)
+        log.checked_epoch = max(log.checked_epoch, manifest.writer_epoch)
+        if known is None or known is log:
+            state.logs[region_id] = log  # After the checks, so that each query refuses what they refuse.
         return log
 
     def read_entry(self, state: TableState, region_id: str, position: int) -> WalEntry:

@@ -5,12 +5,14 @@ A row is shown if it is no tombstone and no newer row has its key. Rows are newe
 - in a log tail or a generation: than those before them;
 - in a log tail: than those of all generations of the region;
 - in a generation: than those of generations of the region with lower numbers;
-- in any of these: than those of the base table.
+- in any of these: than those of the base table;
+- in the base table: than those with lower row addresses.
 
 A mask says for one source, by row address, which of its rows are shown. So `Visibility` has three steps:
 
 1. In a region, each generation without what itself and later generations supersede (`_compute_region_masks`).
-2. The base table without what any generation supersedes (`_compute_base_mask`).
+2. The base table without what any generation supersedes, and without rows whose key a newer row of it has
+   (`_compute_base_mask`).
 3. Of each log tail the newest rows, and the other masks without what it supersedes (`_apply_tails`).
 
 Flushed generations and the keys of physical rows never change. So the rows that one source supersedes in
@@ -40,6 +42,7 @@ from planner.tables.sources.snapshot import TableSnapshot
 from planner.tables.visibility.key_join import KeysAhead, find_rows
 from planner.tables.visibility.key_search import KeySearch
 from planner.tables.visibility.newest import find_newest, find_newest_in_layers
+from planner.tables.visibility.repeated_keys import RepeatedKeys
 from planner.tables.visibility.shared_masks import ROW_MASK, LayerRows, SharedMasks
 
 _LOCKS = 32
@@ -138,6 +141,7 @@ class Visibility:
     Attributes:
         executor: reads several sources at a time.
         search: finds rows by key.
+        repeated: finds rows of base tables whose key a newer row of them has.
 
     Args:
         cache: holds everything that is kept, within its budget.
@@ -150,6 +154,7 @@ class Visibility:
         self.search = KeySearch(cache, executor, shared)
         self._cache = cache
         self._shared = shared or SharedCache()
+        self.repeated = RepeatedKeys(cache, self._shared)
         self._files = SharedMasks(self._shared)
         self._locks = tuple(threading.Lock() for _ in range(_LOCKS))
 
@@ -169,6 +174,15 @@ class Visibility:
             or any(self.search.was_tail(base, one) for one in generations)
             or self._files.has_base_mask(base, generations)
         )
+
+    def hides_rows(self, snapshot: TableSnapshot) -> bool:
+        """Return whether rows of a snapshot may hide others, so that its masks are needed.
+
+        Raises:
+            LanceGatewayError: a key column can't be read.
+        """
+        base = snapshot.base
+        return bool(base.primary_key) and (snapshot.has_fresh_rows or bool(self.repeated.find(base)))
 
     def compute_masks(self, snapshot: TableSnapshot, ahead: KeysAhead | None = None) -> SnapshotMasks:
         """Compute the masks of a snapshot of a table with a primary key.
@@ -282,7 +296,7 @@ class Visibility:
     def _compute_base_mask(
         self, base: BaseTable, generations: Sequence[GenerationDataset], ahead: KeysAhead | None
     ) -> RowMask:
-        return self._shared.compute(
+        mask = self._shared.compute(
             self._cache,
             _name_base_mask(base, generations),
             lambda: self._files.name_base_mask(base, generations),
@@ -290,6 +304,8 @@ class Visibility:
             lambda: RowMask({}).without(self._find_superseded(base, generations, ahead), base.fragment_rows),
             lambda mask: mask.nbytes + ENTRY_OVERHEAD,
         )
+        repeated = self.repeated.find(base)
+        return mask.without(repeated, base.fragment_rows) if repeated else mask
 
     def _find_superseded(
         self, base: BaseTable, generations: Sequence[GenerationDataset], ahead: KeysAhead | None

@@ -12,6 +12,7 @@ from lance.optimize import Compaction, CompactionMetrics, CompactionTask, Rewrit
 from memwal.base.index_details import list_merged_generations
 from memwal.creating.index_types import finds_past_rows
 from memwal.storage.jobs import Job
+from memwal.writing.base_rows import remove_repeated_rows
 from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
@@ -89,7 +90,7 @@ def _optimize(table: Table, parts: tuple[str, ...], job: Job) -> dict[str, Any]:
         _optimize_indexes(table, job)
         row["indexes"] = list(names)
     if "COMPACT" in parts:
-        metrics = commit_change(table, "compact files", lambda dataset: _compact_files(dataset, job))
+        metrics = commit_change(table, "compact files", lambda dataset: _compact_files(table, dataset, job))
         row |= {"files_removed": metrics.files_removed, "files_added": metrics.files_added}
         if names and metrics.files_removed:
             # Compaction resets how far indexes have caught up with merges.
@@ -120,9 +121,12 @@ def _optimize_indexes(table: Table, job: Job) -> None:
         job.advance(1)
 
 
-def _compact_files(dataset: Any, job: Job) -> CompactionMetrics:  # noqa: ANN401 - lance types
+def _compact_files(table: Table, dataset: Any, job: Job) -> CompactionMetrics:  # noqa: ANN401 - lance types
     """Compact a base table in one commit; options of Lance are those of the table's configuration."""
     tasks = Compaction.plan(dataset, {}).tasks
+    if tasks and remove_repeated_rows(table.name, table.storage, lambda: table.base().dataset):
+        dataset = table.base().dataset
+        tasks = Compaction.plan(dataset, {}).tasks
     job.begin("compact files", sum(len(task.fragments) for task in tasks), "fragment")
 
     def rewrite(task: CompactionTask) -> RewriteResult:

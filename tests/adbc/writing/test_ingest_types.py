@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from tests.adbc.writing.ingesting import read, refusal
+from tests.support.null_structs import READS, null_structs
 
 _DAY = dt.date(2026, 2, 28)
 _MOMENT = dt.datetime(2026, 2, 28, 23, 59, 59, 123456)
@@ -72,3 +73,23 @@ def test_types_that_cannot_be_stored_are_refused_by_the_name_of_their_column(
     schema = pa.schema([("id", pa.int32()), ("odd", data_type)])
     (batch,) = schema.empty_table().to_batches() or [pa.RecordBatch.from_pylist([], schema)]
     assert "odd" in refusal(cursor, table, batch, mode="create")
+
+
+def test_fields_of_null_structs_are_null(cursor: Any, table: str) -> None:
+    rows = null_structs()
+    read_fields = f"SELECT {', '.join(READS)} FROM {table} ORDER BY id"
+    expected = list(zip(*READS.values(), strict=True))
+
+    cursor.adbc_ingest(table, rows, mode="create")
+    cursor.execute(read_fields)
+    assert cursor.fetchall() == expected
+
+    cursor.execute(f"DELETE FROM {table}")
+    cursor.execute(f"ALTER TABLE {table} ADD CONSTRAINT given CHECK (st['a'] <> 0)")
+    cursor.adbc_ingest(table, rows, mode="append")
+    cursor.execute(read_fields)
+    assert cursor.fetchall() == expected
+
+    cursor.adbc_ingest(f"{table}_own", rows, mode="create", temporary=True)
+    cursor.execute(read_fields.replace(table, f"{table}_own"))
+    assert cursor.fetchall() == expected

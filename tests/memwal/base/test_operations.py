@@ -6,19 +6,19 @@ from pathlib import Path
 import lance
 import pyarrow as pa
 
-from memwal.base.versions import read_operation
+from memwal.base.versions import read_operation_name
 
 ROWS = pa.table({"id": list(range(1000))})
 
 
-def test_threads_that_share_a_dataset_read_operations_and_rows(tmp_path: Path) -> None:
+def test_threads_that_share_a_dataset_read_operation_names_and_rows(tmp_path: Path) -> None:
     lance.write_dataset(ROWS, tmp_path / "t.lance")
     dataset = lance.write_dataset(ROWS, tmp_path / "t.lance", mode="append")
 
     def read(number: int) -> object:
         if number % 2:
             return dataset.scanner(columns=["id"]).to_table().num_rows
-        return read_operation(dataset, 1 + number // 2 % 2)
+        return read_operation_name(dataset, 1 + number // 2 % 2)
 
     with ThreadPoolExecutor(8) as threads:
         found = list(threads.map(read, range(800)))
@@ -29,4 +29,4 @@ def test_threads_that_share_a_dataset_read_operations_and_rows(tmp_path: Path) -
 
 def test_what_is_not_recorded_has_no_operation(tmp_path: Path) -> None:
     dataset = lance.write_dataset(ROWS, tmp_path / "t.lance")
-    assert read_operation(dataset, 7) is None
+    assert read_operation_name(dataset, 7) is None

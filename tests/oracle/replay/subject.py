@@ -33,6 +33,7 @@ class Subject:
         self.fenced: list[RegionWriter] = []
         self.dropped: dict[int, pa.DataType] = {}
         self.added = 0
+        self.has_repeated_keys = False
 
     def shape(self) -> queries.Table:
         return queries.Table(self.table.name, self.model.columns, self.table.key)
