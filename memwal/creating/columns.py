@@ -9,6 +9,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.types as kinds
 
+from memwal.blobs import build_blob_field, is_blob
 from memwal.errors import InvalidInputError, NotFoundError, UnsupportedError
 
 PRIMARY_KEY: Final = b"lance-schema:unenforced-primary-key"
@@ -158,15 +159,20 @@ def storage_type(name: str, kind: pa.DataType) -> pa.DataType:
 
 
 def _convert_child(name: str, field: pa.Field) -> pa.Field:
+    if is_blob(field):
+        return build_blob_field(pa.field(field.name, field.type, field.nullable))
     return pa.field(field.name, storage_type(name, field.type), field.nullable)
 
 
 def _declare_field(field: pa.Field, primary_key: tuple[str, ...], *, is_not_null: bool) -> pa.Field:
     ours = (PRIMARY_KEY, PRIMARY_KEY_POSITION, NOT_NULL, _FIELD_ID)
     metadata = {key: value for key, value in (field.metadata or {}).items() if key not in ours}
+    mark = {NOT_NULL: b"true"} if is_not_null else {}
+    if is_blob(field) and field.name not in primary_key:
+        return build_blob_field(pa.field(field.name, field.type, metadata=metadata | mark))
     kind = storage_type(field.name, field.type)
     if field.name not in primary_key:
-        return pa.field(field.name, kind, metadata=metadata | ({NOT_NULL: b"true"} if is_not_null else {}))
+        return pa.field(field.name, kind, metadata=metadata | mark)
     if not any(is_kind(kind) for is_kind in _KEY_KINDS):
         msg = (
             f"column {field.name!r} has type {kind}, which can't be part of a primary key: {KEY_TYPES} can; "

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from memwal.base.index_details import list_merged_generations, read_index_details
+from memwal.blobs import build_plain_schema, count_fitting_rows, list_blobs, open_for_reading
 from memwal.errors import (
     CorruptDataError,
     InvalidInputError,
@@ -79,7 +80,7 @@ class Reader:
 
     Attributes:
         table: table of the generations.
-        schema: schema of the base table.
+        schema: schema of the base table; blobs are bytes.
         fields: top-level fields with their ids.
         names: field id -> name, on all levels.
     """
@@ -94,7 +95,7 @@ class Reader:
         """Create a reader for an open base table."""
         fields = read_dataset_fields(base)
         names = {nested.field_id: nested.name for field in fields for nested in field.walk()}
-        return Reader(table, base.schema, fields, names)
+        return Reader(table, build_plain_schema(base.schema), fields, names)
 
     def read(
         self, region_id: str, generation: FlushedGeneration, kept: np.ndarray | None
@@ -156,9 +157,13 @@ def scan(
     columns: Sequence[str],
 ) -> Iterator[pa.RecordBatch]:
     """Scan columns of a generation in the order in which its rows were written."""
+    blobs = list_blobs(dataset.schema)
     try:
-        yield from dataset.scanner(
-            columns=list(columns), batch_size=_BATCH_ROWS, scan_in_order=True
-        ).to_batches()
+        rows = count_fitting_rows(dataset, None, blobs.intersection(columns)) or _BATCH_ROWS
+        yield from (
+            open_for_reading(dataset, blobs)
+            .scanner(columns=list(columns), batch_size=rows, scan_in_order=True)
+            .to_batches()
+        )
     except (OSError, ValueError) as error:
         raise describe_read_error(table, region_id, generation, error) from error

@@ -17,6 +17,7 @@ from memwal.base.index_details import (
     read_index_details,
 )
 from memwal.base.table_mark import mark_table, read_table_mark
+from memwal.blobs import build_plain_schema
 from memwal.creating.columns import TABLE_ID, list_key_columns, list_not_null_columns
 from memwal.creating.tables import table_exists
 from memwal.errors import (
@@ -49,7 +50,7 @@ class OpenTable:
         name: of the table, for messages.
         storage: directory of the table.
         dataset: the `lance.LanceDataset`.
-        schema: columns of the table.
+        schema: columns of the table; blobs are bytes.
         field_ids: Lance field id by column.
         key: columns of the primary key; empty where the table has none.
         required: columns in which NULL is refused.
@@ -103,7 +104,7 @@ class OpenTable:
         else:
             msg = f"table {name!r} is dropped and made anew while it is opened; retry"
             raise UnavailableError(msg)
-        schema = dataset.schema
+        schema = build_plain_schema(dataset.schema)
         key = list_key_columns(schema)
         spec = max(details.region_specs, key=lambda one: one.spec_id, default=None)
         field_ids = {field.name(): field.id() for field in dataset.lance_schema.fields()}

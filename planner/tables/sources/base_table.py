@@ -15,13 +15,14 @@ import pyarrow as pa
 from execnodes.search.source import IndexDescription
 from execnodes.storage.data_files import BasePath, Columns, Place, StoredFragment, list_bases
 from execnodes.storage.source import LINEAGE, ColumnMapping, LanceSource, StoredColumn
-from execnodes.storage.stored_dataset import StoredSchema, StoredSchemas
+from execnodes.storage.stored_dataset import StoredDataset, StoredSchema, StoredSchemas
 from memwal.base.index_details import (
     MEM_WAL_INDEX,
     MemWalIndexDetails,
     list_merged_generations,
     read_base_manifest,
 )
+from memwal.blobs import build_plain_schema, open_for_reading
 from memwal.creating import list_key_columns, list_not_null_columns, table_exists
 from memwal.creating.columns import TABLE_ID
 from memwal.creating.key_index import FINDING_TYPES
@@ -181,6 +182,11 @@ class BaseTable:
         return self.source.fragments.all
 
     @cached_property
+    def declared_schema(self) -> pa.Schema:
+        """The table's columns with what is declared of them; blobs are bytes."""
+        return build_plain_schema(self.dataset.schema)
+
+    @cached_property
     def not_null_columns(self) -> frozenset[str]:
         """Names of the columns that must not be NULL, without those of the key."""
         return frozenset(list_not_null_columns(self.dataset.schema))
@@ -285,12 +291,19 @@ class BaseTable:
         label = f"{self.name} base v{self.version}"
         return LanceSource(
             label,
-            self.dataset,
+            self.opened.dataset,
             self.schema,
             ColumnMapping(columns),
             self.place,
             self.find_origin(self.storage),
+            self.opened,
         )
+
+    @cached_property
+    def opened(self) -> StoredDataset:
+        """The dataset as it is read: its scans return the bytes of blobs."""
+        stored = StoredSchema.of(self.dataset)
+        return StoredDataset(open_for_reading(self.dataset, stored.blobs), self.place, stored)
 
     def find_origin(self, directory: Storage) -> LocalOrigin | None:
         """Return the origin of a dataset of the table; None if its files can't be told from others.
@@ -427,7 +440,7 @@ def open_base_table(
         storage=storage,
         dataset=dataset,
         version=dataset.version,
-        schema=pa.schema([pa.field(field.name, field.type) for field in schema]),
+        schema=pa.schema([pa.field(field.name, field.type) for field in build_plain_schema(schema)]),
         field_names={field.field_id: field.name for field in read_dataset_fields(dataset)},
         primary_key=list_key_columns(schema),
         details=manifest.details,
