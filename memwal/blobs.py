@@ -10,7 +10,7 @@ elements of lists.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from copy import copy
 from typing import Any, Final
 
@@ -18,6 +18,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from lance.blob import BlobType
+
+from memwal.nested_fields import has_field, replace_fields
 
 _ENCODING: Final = b"lance-encoding:blob"
 _EXTENSION: Final = "lance.blob"
@@ -44,25 +46,21 @@ def is_blob_struct(field: pa.Field) -> bool:
 
 def list_blobs(schema: Iterable[pa.Field]) -> frozenset[str]:
     """Return the top-level columns that store blobs, also within structs or lists."""
-    return frozenset(field.name for field in schema if _has_blobs(field))
-
-
-def _has_blobs(field: pa.Field) -> bool:
-    return is_blob(field) or any(map(_has_blobs, _list_children(field.type)))
+    return frozenset(field.name for field in schema if has_field(field, is_blob))
 
 
 def build_plain_schema(schema: pa.Schema) -> pa.Schema:
     """Return a stored schema in which blobs are bytes; the same object for one without blobs."""
     if not list_blobs(schema):
         return schema
-    return pa.schema([_build_plain_field(field) for field in schema], schema.metadata)
+    return pa.schema(
+        [replace_fields(field, is_blob_struct, _build_bytes_field) for field in schema], schema.metadata
+    )
 
 
-def _build_plain_field(field: pa.Field) -> pa.Field:
-    if is_blob_struct(field):
-        metadata = {key: one for key, one in (field.metadata or {}).items() if key != _EXTENSION_NAME}
-        return field.with_type(_BYTES).with_metadata(metadata | {_ENCODING: b"true"})
-    return field.with_type(_replace_children(field.type, _build_plain_field)) if _has_blobs(field) else field
+def _build_bytes_field(field: pa.Field) -> pa.Field:
+    metadata = {key: one for key, one in (field.metadata or {}).items() if key != _EXTENSION_NAME}
+    return field.with_type(_BYTES).with_metadata(metadata | {_ENCODING: b"true"})
 
 
 def build_blob_field(field: pa.Field) -> pa.Field:
@@ -123,49 +121,3 @@ def _sum_sizes(described: pa.RecordBatch) -> np.ndarray | None:
             return None  # A file elsewhere may be of any size.
         total += pc.fill_null(pc.struct_field(column, "size"), 0).to_numpy(zero_copy_only=False)
     return total
-
-
-def map_blobs(
-    values: pa.Array, field: pa.Field, target: pa.Field, convert: Callable[[pa.Array, pa.DataType], pa.Array]
-) -> pa.Array:
-    """Return values with their blobs converted, at every depth.
-
-    Args:
-        values: of a column.
-        field: the column, or the column that they become: says where blobs are.
-        target: the column that they become.
-        convert: converts blobs to the type of `target` at that place.
-    """
-    if is_blob(field):
-        return convert(values, target.type)
-    if not _has_blobs(field):
-        return values
-    kind = target.type
-    if pa.types.is_struct(kind):
-        fields = zip(field.type, kind, strict=True)
-        below = [map_blobs(values.field(at), *pair, convert) for at, pair in enumerate(fields)]
-        return pa.StructArray.from_arrays(below, fields=list(kind), mask=values.is_null())
-    if values.offset:
-        values = values.take(pa.array(range(len(values))))  # Arrow builds no lists with NULLs from a slice.
-    elements = map_blobs(values.values, field.type.value_field, kind.value_field, convert)
-    mask = values.is_null() if values.null_count else None
-    if pa.types.is_fixed_size_list(kind):
-        return pa.FixedSizeListArray.from_arrays(elements, type=kind, mask=mask)
-    return type(values).from_arrays(values.offsets, elements, type=kind, mask=mask)
-
-
-def _list_children(kind: pa.DataType) -> list[pa.Field]:
-    if isinstance(kind, pa.BaseExtensionType) or not pa.types.is_nested(kind):
-        return []
-    return [kind.field(at) for at in range(kind.num_fields)]
-
-
-def _replace_children(kind: pa.DataType, replace: Callable[[pa.Field], pa.Field]) -> pa.DataType:
-    children = [replace(one) for one in _list_children(kind)]
-    if pa.types.is_struct(kind):
-        return pa.struct(children)
-    if pa.types.is_large_list(kind):
-        return pa.large_list(children[0])
-    if pa.types.is_fixed_size_list(kind):
-        return pa.list_(children[0], kind.list_size)
-    return pa.list_(children[0]) if pa.types.is_list(kind) else kind

@@ -1,4 +1,4 @@
-"""Rows as Lance takes them: decimals are aligned, blobs have the stored type, and no batch is empty."""
+"""Rows as Lance takes them: decimals are aligned, blobs and JSON have the stored type, no batch is empty."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from memwal.blobs import list_blobs, map_blobs
+from memwal.blobs import is_blob
+from memwal.json_values import STORED_JSON, encode_json
+from memwal.nested_fields import has_field, map_values, replace_fields
 
 _ALIGNMENT = 16
 
 
 def export_rows(rows: pa.Table | pa.RecordBatchReader, stored: pa.Schema) -> pa.RecordBatchReader:
-    """Return rows for Lance to write.
+    """Return rows for Lance to write to a dataset.
 
     Args:
         rows: columns of a table, or some of them; blobs are bytes.
@@ -21,20 +23,24 @@ def export_rows(rows: pa.Table | pa.RecordBatchReader, stored: pa.Schema) -> pa.
     Raises:
         Exception: while it is read, an error of `rows`.
     """
-    blobs = list_blobs(stored).intersection(rows.schema.names)
-    has_decimals = any(_has_decimals(one) for one in rows.schema.types)
-    fields = [stored.field(field.name) if field.name in blobs else field for field in rows.schema]
+    blobs = [
+        field.name in stored.names and has_field(stored.field(field.name), is_blob) for field in rows.schema
+    ]
+    fields = [
+        stored.field(field.name) if blob else field for field, blob in zip(rows.schema, blobs, strict=True)
+    ]
     schema = pa.schema(fields, rows.schema.metadata)
+    has_decimals = any(_has_decimals(one) for one in rows.schema.types)
 
     def convert() -> Iterator[pa.RecordBatch]:
         for given in rows.to_batches() if isinstance(rows, pa.Table) else rows:
             batch = given
             if not batch.num_rows:
                 continue
-            if blobs:
+            if any(blobs):
                 columns = [
-                    map_blobs(column, field, field, _store) if field.name in blobs else column
-                    for column, field in zip(batch.columns, fields, strict=True)
+                    map_values(column, field, field, is_blob, _store_blobs) if blob else column
+                    for column, field, blob in zip(batch.columns, fields, blobs, strict=True)
                 ]
                 batch = pa.RecordBatch.from_arrays(columns, schema=schema)
             yield _align(batch) if has_decimals and not _is_aligned(batch) else batch
@@ -42,7 +48,30 @@ def export_rows(rows: pa.Table | pa.RecordBatchReader, stored: pa.Schema) -> pa.
     return pa.RecordBatchReader.from_batches(schema, convert())
 
 
-def _store(values: pa.Array, kind: pa.DataType) -> pa.Array:
+def export_to_log(rows: pa.Table, stored: pa.Schema) -> pa.RecordBatchReader:
+    """Return rows, or keys, for one of Lance's writers to append to its log; see `export_rows`.
+
+    Raises:
+        InvalidInputError: Lance takes a text for no JSON.
+    """
+    if any(has_field(field, _is_json) for field in rows.schema):
+        columns = []
+        for place, field in enumerate(rows.schema):
+            target = replace_fields(field, _is_json, lambda one: one.with_type(STORED_JSON))
+            chunks = [
+                map_values(chunk, field, target, _is_json, lambda values, _: encode_json(values))
+                for chunk in rows.column(place).chunks
+            ]
+            columns.append((target, pa.chunked_array(chunks, target.type)))
+        rows = pa.table([one for _, one in columns], schema=pa.schema([field for field, _ in columns]))
+    return export_rows(rows, stored)
+
+
+def _is_json(field: pa.Field) -> bool:
+    return isinstance(field.type, pa.JsonType)
+
+
+def _store_blobs(values: pa.Array, kind: pa.DataType) -> pa.Array:
     """Return bytes as Lance takes them for a column of blobs of a type."""
     is_extension = isinstance(kind, pa.BaseExtensionType)
     wanted = kind.storage_type if is_extension else kind

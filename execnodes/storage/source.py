@@ -163,7 +163,7 @@ class LanceSource:
 
     @cached_property
     def plain_columns(self) -> frozenset[str]:
-        """Table columns that are stored with their own name and type. Lance evaluates no conditions on blobs."""
+        """Table columns that are stored with their own name and type; no blobs, which Lance can't compare."""
         return frozenset(
             name
             for name, stored_name in self.stored_names.items()

@@ -8,7 +8,7 @@ from typing import Final
 import pyarrow as pa
 
 from memwal.errors import CorruptDataError, InvalidInputError, UnsupportedError
-from memwal.regions.log_blobs import hide_blob_type, read_blobs
+from memwal.regions.log_values import hide_blob_type, read_values
 from memwal.regions.manifest import (
     RegionManifest,
     format_reversed_bits,
@@ -76,7 +76,7 @@ def read_wal_entry(table: Storage, region_id: str, position: int) -> WalEntry:
     data = table.read(path)
     try:
         entry = _decode(data, position)
-        return entry if entry.rows is None else replace(entry, rows=read_blobs(table, region_id, entry.rows))
+        return entry if entry.rows is None else replace(entry, rows=read_values(table, region_id, entry.rows))
     except (pa.ArrowException, OSError, KeyError, ValueError) as error:
         msg = (
             f"{table.locate(path)} ({len(data)} bytes) is not a whole WAL entry: {error}. An entry is an "

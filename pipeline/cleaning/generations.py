@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import Final
 
 from memwal.errors import UnavailableError
-from memwal.regions.log_blobs import BLOB_SUFFIX
+from memwal.regions.log_values import BLOB_SUFFIX
 from memwal.regions.manifest import FlushedGeneration, commit_manifest, read_latest_manifest
 from memwal.storage.files import Storage
 from pipeline.cleaning.garbage import Garbage, Kept, Kind

@@ -17,9 +17,10 @@ from memwal.errors import (
     InvalidInputError,
     LanceGatewayError,
     UnavailableError,
+    UnsupportedError,
     shorten_error,
 )
-from memwal.lance_errors import is_absent, is_damaged
+from memwal.lance_errors import is_absent, is_damaged, is_read_alone
 from memwal.regions.manifest import FlushedGeneration
 from memwal.rules import build_initial_column
 from memwal.storage.files import generation_directory
@@ -60,6 +61,11 @@ def describe_read_error(
         return CorruptDataError(
             f"{where} is missing, though it was never merged: restore {place} from a backup ({reason}). "
             "Nothing of it was marked as merged"
+        )
+    if is_read_alone(error):
+        return UnsupportedError(
+            f"{where} can't be merged: Lance can't read a list of fixed size whose elements are structs "
+            f"together with other columns ({reason}). Drop that column, then merge again"
         )
     if is_damaged(error):
         return CorruptDataError(f"{where} is damaged: restore {place} from a backup ({reason})")

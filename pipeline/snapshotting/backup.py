@@ -18,7 +18,7 @@ from importlib.metadata import version
 from typing import Any, Final
 
 from memwal.errors import PreconditionError, UnavailableError, UnsupportedError
-from memwal.regions.log_blobs import BLOB_SUFFIX
+from memwal.regions.log_values import BLOB_SUFFIX
 from memwal.regions.manifest import RegionManifest, manifest_directory, parse_manifest_version
 from memwal.regions.wal import (
     find_last_wal_position,

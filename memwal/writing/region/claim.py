@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError, find_storage_cause
 from memwal.lance_errors import is_invalid_input
-from memwal.lance_rows import export_rows
+from memwal.lance_rows import export_to_log
 from memwal.regions.manifest import RegionManifest, commit_manifest, read_latest_manifest
 from memwal.regions.wal import WalEntry, find_appended_position
 from memwal.stored_fields import TOMBSTONE
@@ -211,7 +211,7 @@ class Claim:
         rows = concat_parts(parts)
         try:
             (self._writer.delete if deleted else self._writer.put)(
-                export_rows(rows, self.table.dataset.schema)
+                export_to_log(rows, self.table.dataset.schema)
             )
             stats = self._writer.memtable_stats()
             position = find_appended_position(

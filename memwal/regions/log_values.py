@@ -1,7 +1,8 @@
-"""Blobs of log entries: small ones are in the entry, others in files of the generation to be flushed.
+"""Values that log entries have in another form than datasets: JSON is binary, and blobs are structs.
 
-An entry says in its schema's metadata which directory that will be, and under which name its data file. The
-blobs of one entry share a file of their own, beside that data file; large ones have one each.
+Small blobs are in the entry, others in files of the generation that is not flushed yet: an entry says in its
+schema's metadata which directory that will be, and under which name its data file. The blobs of one entry
+share a file of their own, beside that data file; large ones have one each.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memwal.blobs import build_plain_schema, map_blobs
+from memwal.blobs import build_plain_schema, is_blob_struct
 from memwal.errors import CorruptDataError, UnsupportedError
+from memwal.json_values import build_json_field, decode_json, is_stored_json
+from memwal.nested_fields import map_values, replace_fields
 from memwal.storage.files import Storage, generation_directory
 
 _DIRECTORY: Final = b"mem_wal_target_generation_dir"
@@ -35,8 +38,8 @@ def hide_blob_type(stream: bytes) -> bytes:
     return schema.replace(_TYPE, _HIDDEN_TYPE) + stream[end:] if _TYPE in schema else stream
 
 
-def read_blobs(table: Storage, region_id: str, rows: pa.Table) -> pa.Table:
-    """Return the rows of a log entry with blobs as bytes.
+def read_values(table: Storage, region_id: str, rows: pa.Table) -> pa.Table:
+    """Return the rows of a log entry with blobs as bytes, and JSON as text.
 
     Args:
         table: its directory.
@@ -48,14 +51,21 @@ def read_blobs(table: Storage, region_id: str, rows: pa.Table) -> pa.Table:
         UnsupportedError: a blob is in a file elsewhere.
         UnavailableError: storage failed.
     """
-    plain = build_plain_schema(rows.schema)
+    fields = [
+        replace_fields(field, is_stored_json, build_json_field) for field in build_plain_schema(rows.schema)
+    ]
+    plain = pa.schema(fields, rows.schema.metadata)
     if plain.equals(rows.schema):
         return rows
     files = _Files(table, region_id, rows.schema.metadata or {}, {})
+
+    def convert(values: pa.Array, kind: pa.DataType) -> pa.Array:
+        return decode_json(values) if isinstance(kind, pa.JsonType) else _read_blobs(values, files)
+
     batches = [
         pa.RecordBatch.from_arrays(
             [
-                map_blobs(column, field, target, lambda values, _: _read(values, files))
+                map_values(column, field, target, _is_stored_otherwise, convert)
                 for column, field, target in zip(batch.columns, rows.schema, plain, strict=True)
             ],
             schema=plain,
@@ -63,6 +73,10 @@ def read_blobs(table: Storage, region_id: str, rows: pa.Table) -> pa.Table:
         for batch in rows.to_batches()
     ]
     return pa.Table.from_batches(batches, plain)
+
+
+def _is_stored_otherwise(field: pa.Field) -> bool:
+    return is_blob_struct(field) or is_stored_json(field)
 
 
 @dataclass(frozen=True)
@@ -100,7 +114,7 @@ class _Files:
         return found
 
 
-def _read(values: pa.Array, files: _Files) -> pa.Array:
+def _read_blobs(values: pa.Array, files: _Files) -> pa.Array:
     """Return the bytes of blobs; those that are in the entry if its writer put all of them there."""
     if pa.types.is_large_binary(values.type):
         return values
