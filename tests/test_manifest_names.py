@@ -1,4 +1,4 @@
-"""Tables whose manifests have names of Lance's first scheme: what that refuses is named, and can be mended."""
+"""Manifests with names of Lance's first scheme: what that refuses is named, and can be mended."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from execnodes.storage.data_files import BasePath, Columns, Place, StoredFragmen
 from execnodes.storage.source import LINEAGE, ColumnMapping, LanceSource, StoredColumn
 from execnodes.storage.stored_dataset import StoredDataset, StoredSchema, StoredSchemas
 from memwal.base.index_details import (
-    MEM_WAL_INDEX,
+    SYSTEM_INDEXES,
     MemWalIndexDetails,
     list_merged_generations,
     read_base_manifest,
@@ -70,8 +70,8 @@ class DatasetIndex(IndexDescription):
 
 
 def list_dataset_indexes(dataset: Any) -> tuple[DatasetIndex, ...]:  # noqa: ANN401 - lance types
-    """Return all indexes of a `lance.LanceDataset` but the MemWAL index, by name."""
-    found = [_describe_index(one) for one in dataset.describe_indices() if one.name != MEM_WAL_INDEX]
+    """Return the indexes on columns of a `lance.LanceDataset`, by name."""
+    found = [_describe_index(one) for one in dataset.describe_indices() if one.name not in SYSTEM_INDEXES]
     return tuple(sorted(found, key=lambda index: index.name))
 
 
