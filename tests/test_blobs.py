@@ -14,7 +14,7 @@ import pytest
 
 from execnodes.storage.blob_rows import choose_batch_rows
 from memwal.blobs import BATCH_BYTES
-from memwal.errors import CorruptDataError
+from memwal.errors import CorruptDataError, InvalidInputError
 from memwal.regions.manifest import list_regions
 from memwal.storage.files import Storage
 from pipeline.cleaning import CleanPolicy, Kind, clean
@@ -30,7 +30,8 @@ from tests.support.lake.tables import key_field
 ENCODED = pa.field("data", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
 """Blobs of file versions before 2.2."""
 STRUCT = lance.blob_field("data", inline_size_threshold=10, dedicated_size_threshold=1000)
-BLOBS = {"encoded": (ENCODED, "2.1"), "struct": (STRUCT, "2.2")}
+BLOBS = {"2.0": (ENCODED, "2.0"), "2.1": (ENCODED, "2.1"), "2.2": (STRUCT, "2.2")}
+"""Columns by file version."""
 SMALL, PACKED, DEDICATED = b"small", b"p" * 100, b"d" * 5_000
 """Lance keeps blobs of the second kind in the row, in a file with others, or in one of their own."""
 REGION = "aa48498d-ac91-59e2-8452-69f46010ace2"
@@ -245,6 +246,12 @@ def test_other_tables_of_the_root_are_described(
     lake.write("ALTER TABLE files ADD COLUMN note TEXT")
     lake.write("ALTER TABLE files RENAME COLUMN data TO contents")
     assert lake.read("SELECT * FROM files") == [{"id": 1, "contents": SMALL, "note": None}]
+    lake.write("ALTER TABLE files ALTER COLUMN contents SET DEFAULT 'none'")
+    lake.write("ALTER TABLE files ADD CHECK (contents <> 'bad')")
+    lake.write("INSERT INTO files (id) VALUES (2)")
+    with pytest.raises(InvalidInputError, match="CHECK"):
+        lake.write("INSERT INTO files VALUES (3, 'bad', NULL)")
+    assert lake.read("SELECT contents FROM files WHERE id > 1") == [{"contents": b"none"}]
 
 
 @pytest.mark.parametrize("shape", ["struct", "list"])

@@ -24,8 +24,8 @@ from protos import mem_wal_pb2
 
 MEM_WAL_INDEX: Final = "__lance_mem_wal"
 SYSTEM_INDEXES: Final = frozenset({MEM_WAL_INDEX, "__lance_frag_reuse"})
-"""Records that Lance keeps as indexes without columns. The second has the new addresses of rows that compaction
-moved and whose former addresses are still in other indexes."""
+"""Records that Lance keeps as indexes without columns. The second has the new addresses of rows that a
+compaction moved, and whose former addresses are still in other indexes."""
 MEM_WAL_INDEX_TYPE: Final = "/lance.table.MemWalIndexDetails"
 _MAGIC: Final = b"LANC"
 # Position of the Manifest message, format version (major, minor), magic.

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memwal.creating.columns import list_key_columns
+from memwal.blobs import build_plain_schema
 from memwal.errors import InvalidInputError
 from memwal.rules.constraints import Constraint, ConstraintKind, list_constraints
 from memwal.rules.defaults import DEFAULT
@@ -233,4 +234,4 @@ def read_row_rules(name: str, dataset: Any) -> RowRules:  # noqa: ANN401 - lance
     Raises:
         CorruptDataError: a constraint can't be read.
     """
-    return build_row_rules(name, dataset.schema, list_constraints(name, dataset.config()))
+    return build_row_rules(name, build_plain_schema(dataset.schema), list_constraints(name, dataset.config()))

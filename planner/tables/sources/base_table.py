@@ -189,7 +189,7 @@ class BaseTable:
     @cached_property
     def not_null_columns(self) -> frozenset[str]:
         """Names of the columns that must not be NULL, without those of the key."""
-        return frozenset(list_not_null_columns(self.dataset.schema))
+        return frozenset(list_not_null_columns(self.declared_schema))
 
     @cached_property
     def lineage_columns(self) -> tuple[str, ...]:
@@ -223,7 +223,7 @@ class BaseTable:
     @cached_property
     def defaults(self) -> Mapping[str, ColumnDefault]:
         """Column -> default, for columns that have one."""
-        return list_defaults(self.dataset.schema)
+        return list_defaults(self.declared_schema)
 
     @cached_property
     def table_id(self) -> bytes:
@@ -234,12 +234,12 @@ class BaseTable:
     @cached_property
     def identities(self) -> Mapping[str, Identity]:
         """Column -> how it numbers its rows, for columns that do."""
-        return list_identities(self.dataset.schema)
+        return list_identities(self.declared_schema)
 
     @cached_property
     def initial_values(self) -> Mapping[str, InitialValue]:
         """Column -> its value in rows that were written before it was added, where that is not NULL."""
-        return list_initial_values(self.dataset.schema)
+        return list_initial_values(self.declared_schema)
 
     @cached_property
     def fragment_rows(self) -> dict[int, int]:
