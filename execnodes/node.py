@@ -191,26 +191,33 @@ def rows_without_columns(count: int) -> pa.RecordBatch:
 
 
 TARGET_ROWS = 32_768
+TARGET_BYTES = 8 << 20
 
 
 def coalesce_batches(
     batches: Iterator[pa.RecordBatch], target_rows: int = TARGET_ROWS
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the same rows in batches of at least half of `target_rows`, except for the last.
+    """Yield the same rows in batches of at least half of `target_rows` or `TARGET_BYTES`, except the last.
 
     Each batch that leaves Python has a fixed cost. Large batches pass unchanged, ahead of waiting ones.
     """
     waiting: list[pa.RecordBatch] = []
-    rows = 0
+    rows = nbytes = 0
     for batch in batches:
-        if batch.num_columns and batch.num_rows * 2 >= target_rows:
+        if not batch.num_columns:
+            waiting.append(batch)
+            rows += batch.num_rows
+            continue
+        size = batch.nbytes
+        if batch.num_rows * 2 >= target_rows or size * 2 >= TARGET_BYTES:
             yield batch
             continue
         waiting.append(batch)
         rows += batch.num_rows
-        if batch.num_columns and rows >= target_rows:
+        nbytes += size
+        if rows >= target_rows or nbytes >= TARGET_BYTES:
             yield pa.concat_batches(waiting)
-            waiting, rows = [], 0
+            waiting, rows, nbytes = [], 0, 0
     if not rows:
         return
     if len(waiting) == 1:

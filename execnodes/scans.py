@@ -13,9 +13,11 @@ import pyarrow as pa
 
 from execnodes.node import ROW_ADDRESS, ScanExec, TaskContext, rows_without_columns
 from execnodes.rows.lance_filter import RowFilter
-from execnodes.rows.row_mask import CHUNK_ROWS, RowMask, filter_visible
+from execnodes.rows.row_mask import RowMask, filter_visible
+from execnodes.storage.blob_rows import choose_batch_rows, take_blob_rows, take_offsets
 from execnodes.storage.source import ColumnCache, KeyLocator, LanceSource, MemTableSource, convert_columns
 from execnodes.storage.stored_dataset import StoredSchema
+from memwal.blobs import FEW_ROWS
 from memwal.stored_fields import TOMBSTONE
 
 RUN_ROWS = 1 << 23
@@ -132,10 +134,16 @@ class LanceScanExec(ScanExec):
     def _is_plain(self) -> bool:
         """Whether columns of whole fragments are read through the cache."""
         return (
-            self.keep_columns
+            self._keeps_columns
             and bool(self.columns)
             and not (self.with_tombstone or self.by_key or self.row_ranges or self.selected)
         )
+
+    @property
+    def _keeps_columns(self) -> bool:
+        """Whether columns are read through the cache, which has no room for blobs."""
+        needed = self._add_filter_columns(self.row_filter)
+        return self.keep_columns and self.source.blobs.isdisjoint(self._list_stored_names(needed))
 
     def _take_selected(self, rows: SelectedRows, context: TaskContext) -> Iterator[pa.RecordBatch]:
         """Take rows by their places; the filter is applied afterwards."""
@@ -143,8 +151,7 @@ class LanceScanExec(ScanExec):
         needed = self._add_filter_columns(self.row_filter)
         stored, schema = self._list_stored_names(needed), self._build_schema(needed)
         if stored:
-            fragment = self.source.fragments.get(rows.fragment_id)
-            taken: pa.Table = fragment.handle.take(rows.places.tolist(), columns=stored)
+            taken = self._take_places(rows, stored)
             batches = taken.to_batches()
         else:
             batches = [rows_without_columns(len(rows.places))]
@@ -152,6 +159,20 @@ class LanceScanExec(ScanExec):
             batch = self._finish_batch(scanned, schema, self.row_filter, context)
             if batch.num_rows:
                 yield batch
+
+    def _take_places(self, rows: SelectedRows, stored: list[str]) -> pa.Table:
+        fragment = self.source.fragments.get(rows.fragment_id)
+        if self.source.blobs.isdisjoint(stored):
+            taken: pa.Table = fragment.handle.take(rows.places.tolist(), columns=stored)
+            return taken
+        dataset: Any = self.source.dataset
+        live = dataset.scanner(columns=[], fragments=[fragment.handle], with_row_address=True).to_table()
+        addresses = live.column(ROW_ADDRESS).to_numpy()[rows.places]
+        parts = [
+            take_blob_rows(self.source, addresses[start : start + FEW_ROWS], stored)
+            for start in range(0, len(addresses), FEW_ROWS)
+        ]
+        return pa.concat_tables(parts)
 
     def _read_fragments(
         self, mask: RowMask, group: tuple[int, ...], context: TaskContext
@@ -164,7 +185,7 @@ class LanceScanExec(ScanExec):
             if located is not None:
                 yield from self._take_located(located, mask, context)
                 return
-        if self.keep_columns:
+        if self._keeps_columns:
             group = yield from self._read_cached(mask, group, context)
         if group:
             yield from self._scan(mask, group, context)
@@ -188,7 +209,7 @@ class LanceScanExec(ScanExec):
         scanner = dataset.scanner(
             columns=stored,
             fragments=[fragment.handle],
-            batch_size=CHUNK_ROWS,
+            batch_size=choose_batch_rows(self.source, (part.fragment_id,), stored),
             offset=part.first,
             limit=part.count,
             # Offsets are physical only where deleted rows count; a row without any stored column counts too.
@@ -228,7 +249,7 @@ class LanceScanExec(ScanExec):
         for fragment_id, offsets in located.items():
             taken = None
             if fragment_id not in mask.fragments and self.source.computed.isdisjoint(stored):
-                taken = self.source.fragments.take(fragment_id, offsets, stored)
+                taken = take_offsets(self.source, fragment_id, offsets, stored)
             if taken is None:
                 yield from self._scan(mask, (fragment_id,), context)
                 continue
@@ -241,13 +262,17 @@ class LanceScanExec(ScanExec):
         stored, schema = self._list_stored_names(needed), self._build_schema(needed)
         masked = any(fragment_id in mask.fragments for fragment_id in group)
         dataset: Any = self.source.dataset
+        if context.keys is not None and not self.source.blobs.isdisjoint(stored):
+            rows = FEW_ROWS  # To learn the sizes of all blobs would take longer than to read a few.
+        else:
+            rows = choose_batch_rows(self.source, group, stored)
         for fragments in self._list_runs(group, split=pushed is not None and context.keys is None):
             context.check()
             scanner = dataset.scanner(
                 columns=stored,
                 filter=pushed,
                 fragments=fragments,
-                batch_size=CHUNK_ROWS,
+                batch_size=rows,
                 use_scalar_index=self.source.trusts_scalar_indexes,
                 # A row that has none of the wanted columns stored still counts: its address carries it.
                 with_row_address=masked or not stored,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import ClassVar, Final, TypeVar
 
+from memwal.lance_errors import is_read_alone
+
 _CAUSES: Final = tuple(
     (re.compile(pattern), cause)
     for pattern, cause in (
@@ -64,6 +66,11 @@ def build_read_error(message: str, error: BaseException) -> LanceGatewayError:
         message: what can't be read, and why.
         error: of Lance.
     """
+    if is_read_alone(error):
+        return UnsupportedError(
+            f"{message}. Lance can't read a list of fixed size whose elements are structs together with "
+            "other columns: leave that column out, or read it alone"
+        )
     if is_storage_failure(error):
         return UnavailableError(f"{message}. Check that storage is reachable and permitted, then retry")
     return CorruptDataError(message)

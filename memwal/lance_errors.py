@@ -59,6 +59,11 @@ def is_damaged(error: BaseException) -> bool:
     return _DAMAGED.search(str(error)) is not None
 
 
+def is_read_alone(error: BaseException) -> bool:
+    """Return whether a column of lists of fixed size, of structs, was read together with others."""
+    return "cannot read columns of differing lengths together" in str(error)
+
+
 def is_out_of_memory(error: BaseException) -> bool:
     """Return whether the pool of memory of Lance's plans was too small."""
     return "Resources exhausted" in str(error)

@@ -8,19 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from memwal.blobs import build_plain_schema
+
 TOMBSTONE = "_tombstone"
 """Column of a generation or log entry that says whether the row deletes its key."""
 FIELD_ID = b"lance:field_id"
-_BLOB_ENCODING = b"lance-encoding:blob"
-_BLOB_EXTENSION = b"lance.blob"
-_EXTENSION = b"ARROW:extension:name"
-
-
-def is_blob(field: pa.Field) -> bool:
-    """Return whether what is read of a column is where its values lie, and not what they are."""
-    metadata = field.metadata or {}
-    extension = getattr(field.type, "extension_name", "").encode() or metadata.get(_EXTENSION, b"")
-    return _BLOB_ENCODING in metadata or extension.startswith(_BLOB_EXTENSION)
 
 
 def is_list(kind: pa.DataType) -> bool:
@@ -78,7 +70,7 @@ def read_dataset_fields(dataset: Any) -> tuple[StoredField, ...]:  # noqa: ANN40
 
     Lance numbers `_tombstone` as it would the next column: its id may since have been given to one.
     """
-    return convert_fields(dataset.lance_schema, dataset.schema)
+    return convert_fields(dataset.lance_schema, build_plain_schema(dataset.schema))
 
 
 def convert_fields(schema: Any, arrow: pa.Schema) -> tuple[StoredField, ...]:  # noqa: ANN401 - lance types
@@ -86,7 +78,7 @@ def convert_fields(schema: Any, arrow: pa.Schema) -> tuple[StoredField, ...]:  #
 
     Args:
         schema: of a dataset.
-        arrow: the same as an Arrow schema.
+        arrow: the same as an Arrow schema; blobs are bytes.
     """
     return tuple(
         _convert_lance(field, arrow.field(field.name()).type)

@@ -21,7 +21,9 @@ from execnodes.search.candidates import choose_helper_count, run_concurrently
 from execnodes.search.kept_columns import take_kept_columns
 from execnodes.search.source import SOURCE, SearchSource
 from execnodes.search.vector_blocks import VectorCache
+from execnodes.storage.blob_rows import take_blob_rows
 from execnodes.storage.source import LanceSource, MemTableSource, combine_chunks, convert_columns
+from memwal.blobs import FEW_ROWS
 from memwal.errors import CorruptDataError
 from memwal.stored_fields import TOMBSTONE
 
@@ -111,7 +113,8 @@ def take_columns(
         return [rows.stored.build_absent(field, len(addresses)) for field in fields]
     # The same row may be found by several queries, and Lance wants each once.
     unique, repeated = np.unique(addresses, return_inverse=True)
-    taken = _take_of_fragment(rows, unique, stored)
+    has_blobs = not rows.blobs.isdisjoint(stored)
+    taken = take_blob_rows(rows, unique, stored) if has_blobs else _take_of_fragment(rows, unique, stored)
     if taken is None:
         dataset: Any = rows.dataset
         taken = dataset._take_rows(find_row_ids(source, unique, keep).tolist(), columns=stored)  # noqa: SLF001
@@ -197,12 +200,22 @@ class TakeRowsExec(UnaryExec):
     def _fields(self) -> list[pa.Field]:
         return [field for field in self._needed if field.name in self._table.names]
 
+    @cached_property
+    def _most_rows(self) -> int:
+        """Rows of a batch."""
+        read = {field.name for field in self._fields}
+        sources = [one.rows for one in self.sources if isinstance(one.rows, LanceSource)]
+        has_blobs = any(
+            not one.blobs.isdisjoint(one.stored_names.get(name, "") for name in read) for one in sources
+        )
+        return FEW_ROWS if has_blobs else TAKEN_ROWS
+
     def batches(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
         """Produce the rows in several batches."""
         for found in self.input.execute(partition, context):
-            for start in range(0, found.num_rows, TAKEN_ROWS):
+            for start in range(0, found.num_rows, self._most_rows):
                 context.check()
-                rows = self._take_batch(found.slice(start, TAKEN_ROWS))
+                rows = self._take_batch(found.slice(start, self._most_rows))
                 if rows.num_rows:
                     yield rows
 

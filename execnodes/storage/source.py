@@ -164,13 +164,24 @@ class LanceSource:
 
     @cached_property
     def plain_columns(self) -> frozenset[str]:
-        """Table columns that are stored with their own name and type."""
+        """Table columns that are stored with their own name and type; no blobs, which Lance can't compare."""
         return frozenset(
             name
             for name, stored_name in self.stored_names.items()
             if name == stored_name
+            and name not in self.blobs
             and (name in self.computed or self.stored_types[name][1].equals(self.schema.field(name).type))
         )
+
+    @property
+    def blobs(self) -> frozenset[str]:
+        """Stored columns that hold blobs."""
+        return self.stored_schema.blobs
+
+    @cached_property
+    def blob_rows(self) -> dict[tuple[int, frozenset[str]], int]:
+        """Fragment id and stored columns with blobs -> rows of a batch, as far as they were counted."""
+        return {}
 
     @cached_property
     def trusts_scalar_indexes(self) -> bool:

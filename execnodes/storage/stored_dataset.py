@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from execnodes.storage.data_files import Place, StoredFragments
+from memwal.blobs import build_plain_schema, list_blobs
 from memwal.stored_fields import TOMBSTONE, StoredField, convert_fields
 
 
@@ -19,16 +20,19 @@ class StoredSchema:
 
     Args:
         lance: a `lance.schema.LanceSchema`.
-        arrow: the same as an Arrow schema.
+        arrow: the same as an Arrow schema, in which blobs are bytes.
+        blobs: columns that store blobs.
     """
 
     lance: Any
     arrow: pa.Schema
+    blobs: frozenset[str]
 
     @staticmethod
     def of(dataset: Any) -> StoredSchema:  # noqa: ANN401 - lance types
         """Read the schema of a `lance.LanceDataset`."""
-        return StoredSchema(dataset.lance_schema, dataset.schema)
+        schema = dataset.schema
+        return StoredSchema(dataset.lance_schema, build_plain_schema(schema), list_blobs(schema))
 
     @cached_property
     def fields(self) -> tuple[StoredField, ...]:
@@ -60,15 +64,14 @@ class StoredSchema:
     def layout(self) -> Hashable | None:
         """Equal for datasets that store the same columns; None where types can't be compared, or are blobs.
 
-        What is read of blobs is where they lie in their own dataset.
+        A dataset finds its blobs beside its own files.
         """
         layout = (*self.types.items(), *self.nested_ids.items())
-        is_blob = any(b"lance-encoding:blob" in (one.metadata or {}) for one in self.arrow)
         try:
             hash(layout)
         except TypeError:
             return None
-        return None if is_blob else layout
+        return None if self.blobs else layout
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +86,7 @@ class StoredSchemas:
         for known in self._known:
             if known.lance == schema:
                 return known
-        found = StoredSchema(schema, dataset.schema)
+        found = StoredSchema.of(dataset)
         self._known.append(found)
         return found
 

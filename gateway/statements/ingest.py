@@ -217,6 +217,10 @@ class Ingestion:
         rows: Callable[[], Iterator[pa.RecordBatch]] | None = None,
         job: Job | None = None,
     ) -> None:
+        unknown = [field.name for field in schema if pa.types.is_null(field.type)]
+        if unknown:
+            msg = f"column {unknown[0]!r} of the stream is always NULL, so its type is unknown: give it one"
+            raise InvalidInputError(msg)
         create_table(
             self._engine.catalog,
             target.table,

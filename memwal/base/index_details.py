@@ -23,6 +23,9 @@ from memwal.storage.files import Storage, base_manifest_paths
 from protos import mem_wal_pb2
 
 MEM_WAL_INDEX: Final = "__lance_mem_wal"
+SYSTEM_INDEXES: Final = frozenset({MEM_WAL_INDEX, "__lance_frag_reuse"})
+"""Records that Lance keeps as indexes without columns. The second has the new addresses of rows that a
+compaction moved, and whose former addresses are still in other indexes."""
 MEM_WAL_INDEX_TYPE: Final = "/lance.table.MemWalIndexDetails"
 _MAGIC: Final = b"LANC"
 # Position of the Manifest message, format version (major, minor), magic.
@@ -302,7 +305,7 @@ def read_base_manifest(table: Storage, version: int) -> BaseManifest:
         )
         raise CorruptDataError(msg) from error
     digest = hashlib.blake2b(data, digest_size=16).digest()
-    names = frozenset(entry.name for entry in section.indices) - {MEM_WAL_INDEX}
+    names = frozenset(entry.name for entry in section.indices) - SYSTEM_INDEXES
     index = next((entry for entry in section.indices if entry.name == MEM_WAL_INDEX), None)
     if index is None:
         return BaseManifest(None, digest, path, None, names)

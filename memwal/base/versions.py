@@ -19,6 +19,7 @@ from typing import Any, Final, TypeVar
 
 import lance
 
+from memwal.base.manifest_names import build_names_error, has_first_names
 from memwal.base.version_list import list_manifests
 from memwal.errors import (
     CorruptDataError,
@@ -106,6 +107,7 @@ def commit_next(table: Storage, version: int, *operations: Any) -> bool:  # noqa
 
     Raises:
         UnsupportedError: a DynamoDB table decides which versions count.
+        PreconditionError: manifests have names of Lance's first scheme.
         NotCommittedError: the version can't be made.
         UnavailableError: storage failed; after the last step it is unknown whether the version was made.
     """
@@ -122,6 +124,8 @@ def commit_next(table: Storage, version: int, *operations: Any) -> bool:  # noqa
         except (OSError, ValueError) as error:
             if max(list_manifests(table), default=version) > version:
                 return False  # It was cleaned up, for instance.
+            if has_first_names(table):
+                raise build_names_error(table) from error
             msg = f"{table.uri}: a version on top of {version} can't be made: {shorten_error(error)}"
             raise NotCommittedError(msg) from error
         last = drafts[-1]

@@ -8,7 +8,9 @@ from typing import Final
 
 import pyarrow as pa
 import pyarrow.types as kinds
+from lance.blob import BlobType
 
+from memwal.blobs import build_blob_field, is_blob
 from memwal.errors import InvalidInputError, NotFoundError, UnsupportedError
 
 PRIMARY_KEY: Final = b"lance-schema:unenforced-primary-key"
@@ -45,7 +47,10 @@ _STORED_KINDS: Final[tuple[Callable[[pa.DataType], bool], ...]] = (
     kinds.is_timestamp,
     kinds.is_duration,
     kinds.is_fixed_size_binary,
+    kinds.is_null,
 )
+_STORED_EXTENSIONS: Final = frozenset({"arrow.bool8", "arrow.fixed_shape_tensor", "arrow.json", "arrow.uuid"})
+"""Extension types that Lance stores as such; of others, it stores the values."""
 
 
 def build_stored_schema(
@@ -74,6 +79,9 @@ def build_stored_schema(
         if "." in name:
             msg = f"{name!r} can't be the name of a column: Lance takes the parts of it as fields of structs"
             raise InvalidInputError(f"{msg}; write it without the dot")
+        if "`" in name:
+            msg = f"{name!r} can't be the name of a column: Lance can't read columns with a backtick there"
+            raise InvalidInputError(f"{msg}; write it without")
         if not name or name in _RESERVED:
             taken = ", ".join(sorted(_RESERVED))
             msg = f"{name!r} can't be the name of a column: {taken} have a meaning of their own"
@@ -134,8 +142,13 @@ def storage_type(name: str, kind: pa.DataType) -> pa.DataType:
     Raises:
         UnsupportedError: Lance does not store values of this type.
     """
+    if isinstance(kind, pa.BaseExtensionType):
+        return _convert_extension(name, kind)
     if kinds.is_dictionary(kind):
         return storage_type(name, kind.value_type)
+    if kinds.is_map(kind):
+        # Lance stores no maps whose keys are said to be sorted.
+        return pa.map_(storage_type(name, kind.key_type), storage_type(name, kind.item_type))
     if kinds.is_string_view(kind):
         return pa.string()
     if kinds.is_binary_view(kind):
@@ -157,16 +170,31 @@ def storage_type(name: str, kind: pa.DataType) -> pa.DataType:
     raise UnsupportedError(msg)
 
 
+def _convert_extension(name: str, kind: pa.BaseExtensionType) -> pa.DataType:
+    if isinstance(kind, BlobType):
+        msg = (
+            f"column {name!r} has type {kind.extension_name}: send its values as large_binary, with "
+            "lance-encoding:blob in the metadata of the field"
+        )
+        raise UnsupportedError(msg)
+    return kind if kind.extension_name in _STORED_EXTENSIONS else storage_type(name, kind.storage_type)
+
+
 def _convert_child(name: str, field: pa.Field) -> pa.Field:
+    if is_blob(field) and not isinstance(field.type, BlobType):
+        return build_blob_field(pa.field(field.name, field.type, field.nullable))
     return pa.field(field.name, storage_type(name, field.type), field.nullable)
 
 
 def _declare_field(field: pa.Field, primary_key: tuple[str, ...], *, is_not_null: bool) -> pa.Field:
     ours = (PRIMARY_KEY, PRIMARY_KEY_POSITION, NOT_NULL, _FIELD_ID)
     metadata = {key: value for key, value in (field.metadata or {}).items() if key not in ours}
+    mark = {NOT_NULL: b"true"} if is_not_null else {}
+    if is_blob(field) and not isinstance(field.type, BlobType) and field.name not in primary_key:
+        return build_blob_field(pa.field(field.name, field.type, metadata=metadata | mark))
     kind = storage_type(field.name, field.type)
     if field.name not in primary_key:
-        return pa.field(field.name, kind, metadata=metadata | ({NOT_NULL: b"true"} if is_not_null else {}))
+        return pa.field(field.name, kind, metadata=metadata | mark)
     if not any(is_kind(kind) for is_kind in _KEY_KINDS):
         msg = (
             f"column {field.name!r} has type {kind}, which can't be part of a primary key: {KEY_TYPES} can; "

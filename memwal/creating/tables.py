@@ -29,6 +29,7 @@ from memwal.base.versions import renumber_manifest
 from memwal.creating.columns import list_key_columns
 from memwal.creating.region_by import MemWalOptions, list_region_columns, parse_region_fields
 from memwal.errors import InvalidInputError, UnavailableError, UnsupportedError, shorten_error
+from memwal.lance_rows import export_rows
 from memwal.regions.generation_numbers import EVERYTHING
 from memwal.regions.manifest import RegionManifest, commit_manifest, read_latest_manifest
 from memwal.storage.files import MEM_WAL, VERSIONS, Storage, base_manifest_paths, parse_base_manifest_version
@@ -58,16 +59,19 @@ def table_exists(storage: Storage) -> bool:
     return any(entry.name.endswith(_MANIFEST) for entry in storage.list(VERSIONS))
 
 
-def write_fragments(storage: Storage, rows: pa.RecordBatchReader) -> list[FragmentMetadata]:
+def write_fragments(
+    storage: Storage, rows: pa.RecordBatchReader, schema: pa.Schema
+) -> list[FragmentMetadata]:
     """Write rows below a table's directory; they are invisible until they are committed.
 
     Args:
         storage: directory of the table; what else is there makes no difference.
-        rows: with the schema of the table.
+        rows: columns of the table; blobs are bytes.
+        schema: of the table, as it is stored.
     """
     options = dict(storage.options) or None
     written: list[FragmentMetadata] = lance.fragment.write_fragments(
-        rows, storage.uri, schema=rows.schema, mode="overwrite", storage_options=options
+        export_rows(rows, schema), storage.uri, schema=schema, mode="overwrite", storage_options=options
     )
     return written
 

@@ -1,13 +1,14 @@
 """The write-ahead log of a region: one Arrow IPC stream per entry; positions start at 1."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
 import pyarrow as pa
 
 from memwal.errors import CorruptDataError, InvalidInputError, UnsupportedError
+from memwal.regions.log_values import hide_blob_type, read_values
 from memwal.regions.manifest import (
     RegionManifest,
     format_reversed_bits,
@@ -74,7 +75,8 @@ def read_wal_entry(table: Storage, region_id: str, position: int) -> WalEntry:
     path = wal_entry_path(region_id, position)
     data = table.read(path)
     try:
-        return _decode(data, position)
+        entry = _decode(data, position)
+        return entry if entry.rows is None else replace(entry, rows=read_values(table, region_id, entry.rows))
     except (pa.ArrowException, OSError, KeyError, ValueError) as error:
         msg = (
             f"{table.locate(path)} ({len(data)} bytes) is not a whole WAL entry: {error}. An entry is an "
@@ -89,7 +91,7 @@ def _decode(data: bytes, position: int) -> WalEntry:
         # To pyarrow the end of the bytes is an end of the stream too, so it would drop batches silently.
         msg = "the end of the stream is missing"
         raise ValueError(msg)
-    with pa.ipc.open_stream(data) as reader:
+    with pa.ipc.open_stream(hide_blob_type(data)) as reader:
         rows = reader.read_all()
     metadata = rows.schema.metadata or {}
     if b"writer_epoch" not in metadata:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memwal.creating.columns import list_key_columns
+from memwal.blobs import build_plain_schema
 from memwal.errors import InvalidInputError
 from memwal.rules.constraints import Constraint, ConstraintKind, list_constraints
 from memwal.rules.defaults import DEFAULT
@@ -211,15 +212,16 @@ def build_row_rules(name: str, schema: pa.Schema, constraints: Iterable[Constrai
     """
     checks = [one for one in constraints if one.kind is ConstraintKind.CHECK and one.enforced]
     uuids, documents = (
-        tuple(
+        [
             field.name
             for field in schema
             if (field.metadata or {}).get(rule) == b"true" and _is_text(field.type)
-        )
+        ]
         for rule in (IS_UUID, IS_JSON)
     )
+    documents += [field.name for field in schema if isinstance(field.type, pa.JsonType)]
     lengths = tuple(list_lengths(schema).items())
-    return RowRules(name, list_key_columns(schema), lengths, uuids, documents, tuple(checks))
+    return RowRules(name, list_key_columns(schema), lengths, tuple(uuids), tuple(documents), tuple(checks))
 
 
 def read_row_rules(name: str, dataset: Any) -> RowRules:  # noqa: ANN401 - lance types
@@ -232,4 +234,4 @@ def read_row_rules(name: str, dataset: Any) -> RowRules:  # noqa: ANN401 - lance
     Raises:
         CorruptDataError: a constraint can't be read.
     """
-    return build_row_rules(name, dataset.schema, list_constraints(name, dataset.config()))
+    return build_row_rules(name, build_plain_schema(dataset.schema), list_constraints(name, dataset.config()))

@@ -23,8 +23,10 @@ from lance.fragment import FragmentMetadata
 from memwal.base.index_details import read_index_details, replace_details
 from memwal.base.repeated_rows import KeyHistory, find_repeated_rows
 from memwal.base.versions import NotCommittedError, commit_next
+from memwal.blobs import build_plain_schema
 from memwal.creating.columns import list_key_columns, list_not_null_columns
 from memwal.errors import LanceGatewayError, PreconditionError, UnavailableError, shorten_error
+from memwal.lance_rows import export_rows
 from memwal.rules import RowRules, read_row_rules
 from memwal.storage.files import Storage
 from memwal.writing.changes import FencedError, OutcomeUnknownError
@@ -55,8 +57,8 @@ class BaseRows:
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """Columns of the table."""
-        return self.dataset.schema
+        """Columns of the table; blobs are bytes."""
+        return build_plain_schema(self.dataset.schema)
 
     @cached_property
     def required(self) -> frozenset[str]:
@@ -132,7 +134,8 @@ class BaseRows:
 
         reader = pa.RecordBatchReader.from_batches(self.schema, batches())
         try:
-            written = lance.fragment.write_fragments(reader, self.dataset, schema=self.schema)
+            stored = self.dataset.schema
+            written = lance.fragment.write_fragments(export_rows(reader, stored), self.dataset, schema=stored)
         except (OSError, ValueError) as error:
             if failures:
                 raise failures[0] from None

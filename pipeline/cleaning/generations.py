@@ -9,7 +9,7 @@ to a running flush. It does not
 - if its generation is flushed: writers flush generations in order, and only once. Then its rows must also be
   in the base table or in another directory of the same generation; if they are not, nothing is removed;
 - or if it was written before the current writer claimed the region: the former writer can't commit any more,
-  and the rows are in the log.
+  and the rows are in the log. Their blobs may be in the directory, which then stays.
 """
 
 import re
@@ -18,6 +18,7 @@ from dataclasses import replace
 from typing import Final
 
 from memwal.errors import UnavailableError
+from memwal.regions.log_values import BLOB_SUFFIX
 from memwal.regions.manifest import FlushedGeneration, commit_manifest, read_latest_manifest
 from memwal.storage.files import Storage
 from pipeline.cleaning.garbage import Garbage, Kept, Kind
@@ -137,7 +138,9 @@ def _check_flushed(view: RegionView, one: FlushedGeneration) -> tuple[str | None
 
 def _check_unflushed(view: RegionView, one: FlushedGeneration) -> tuple[str | None, str]:
     """Return what the directory of an unflushed generation waits for, and why it is garbage."""
-    files = view.storage.files(f"{view.directory}/{one.path}")
+    files = tuple(view.storage.files(f"{view.directory}/{one.path}"))
+    if any(file.name.endswith(BLOB_SUFFIX) for file in files):
+        return f"log entries of generation {one.generation} may have blobs in it", ""
     begun = min((file.written // 1000 for file in files), default=None)
     claimed = None if begun is None else view.history.find_claim_time()
     grace = view.policy.grace

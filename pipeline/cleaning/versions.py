@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from memwal.base.index_details import MEM_WAL_INDEX, MemWalIndexDetails, read_index_details
+from memwal.base.index_details import SYSTEM_INDEXES, MemWalIndexDetails, read_index_details
 from memwal.base.version_list import list_versions
 from memwal.errors import InvalidInputError, UnavailableError, shorten_error
 from memwal.regions.manifest import list_regions
@@ -233,7 +233,7 @@ def _find_lagging(dataset: Any, details: MemWalIndexDetails) -> dict[str, Mappin
     found = {}
     for index in dataset.describe_indices():
         is_maintained = details.maintain_all_indexes or index.name in details.maintained_indexes
-        if index.name == MEM_WAL_INDEX or not is_maintained:
+        if index.name in SYSTEM_INDEXES or not is_maintained:
             continue
         covered = {fragment_id for segment in index.segments for fragment_id in segment.fragment_ids}
         if not fragments <= covered:

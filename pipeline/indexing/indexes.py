@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from memwal.base.index_details import (
-    MEM_WAL_INDEX,
+    SYSTEM_INDEXES,
     MemWalIndexDetails,
     list_merged_generations,
     read_index_details,
@@ -184,7 +184,7 @@ class TableIndexes:
         )
         described = sorted(dataset.describe_indices(), key=lambda index: index.name)
         indexes = tuple(
-            _read_state(one, fragments, details) for one in described if one.name != MEM_WAL_INDEX
+            _read_state(one, fragments, details) for one in described if one.name not in SYSTEM_INDEXES
         )
         return TableIndexes(table, dataset, fragments, indexes, details)
 

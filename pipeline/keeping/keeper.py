@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeAlias
 
-from memwal.errors import LanceGatewayError, NotFoundError
+from memwal.errors import LanceGatewayError, NotFoundError, PreconditionError, UnsupportedError
 from memwal.regions.manifest import RegionManifest
 from pipeline.cleaning import clean
 from pipeline.indexing import maintain
@@ -135,6 +135,7 @@ class KeptTable:
     Attributes:
         table: the table.
         failures: number of consecutive rounds that failed on the table.
+        refused: step -> why it can't be done until somebody changes the table.
         paused_until: monotonic time until which the table is skipped.
         cleaned_at: monotonic time of the last cleaning; None for never.
         settled: base version and manifests for which nothing was left to do; None if something was.
@@ -143,6 +144,7 @@ class KeptTable:
 
     table: LakeTable
     failures: int = 0
+    refused: dict[str, str] = field(default_factory=dict)
     paused_until: float = 0.0
     cleaned_at: float | None = None
     settled: tuple[int, Mapping[str, RegionManifest]] | None = None
@@ -274,6 +276,8 @@ class Keeper:
     def round(self, *, patient: bool = True) -> Round:
         """Run the due steps of all tables; the failure of a table does not affect others.
 
+        A step that is refused, since the table must be changed first, does not affect the others either.
+
         Args:
             patient: whether to skip tables that failed recently.
         """
@@ -293,12 +297,14 @@ class Keeper:
             try:
                 did += self._keep_table(kept)
                 kept.succeed()
+                if kept.refused:
+                    failed[name] = "; ".join(kept.refused.values())
             except Exception as error:  # noqa: BLE001 - an error of one table must not stop the others
                 if isinstance(error, NotFoundError) and name not in self._lake.table_names():
                     continue  # The table has been dropped; the next round removes it.
                 failed[name] = self._handle_failure(kept, error)
             for observer in self._observers:
-                observer.on_table(name, kept.failures)
+                observer.on_table(name, kept.failures + len(kept.refused))
         for observer in self._observers:
             observer.on_round(self._clock() - began)
         return Round(tuple(looked_at), did, failed, tuple(paused))
@@ -348,15 +354,27 @@ class Keeper:
             try:
                 with self._track(name, table.name) as progress:
                     done = self._steps[name](table, self._policies, self._runner, progress)
+                kept.refused.pop(name, None)
+            except (PreconditionError, UnsupportedError) as error:
+                self._note_refusal(kept, name, " ".join(str(error).split()))
             finally:
                 for observer in self._observers:
                     observer.on_step(table.name, name, done, self._clock() - began)
             if name == "clean":
                 kept.cleaned_at = self._clock()
+            if done is None:
+                continue
             if done.what:
                 extra = {"table": table.name, "step": name, **(done.counts or {})}
                 logger.info("table %s: %s", table.name, done.what, extra=extra)
             yield done
+
+    def _note_refusal(self, kept: KeptTable, step: str, reason: str) -> None:
+        """Log once that a step can't be done; the others go on, and so does the table."""
+        if kept.refused.get(step) != reason:
+            kept.refused[step] = reason
+            extra = {"table": kept.table.name, "step": step}
+            logger.warning("table %s: %s can't be done: %s", kept.table.name, step, reason, extra=extra)
 
     def _handle_failure(self, kept: KeptTable, error: Exception) -> str:
         """Log an error, and skip the table for a while; returns the reason."""

@@ -17,6 +17,7 @@ from lance.mem_wal import CompactedSsTable
 from memwal.creating import list_key_columns
 from memwal.errors import LanceGatewayError, UnavailableError, shorten_error
 from memwal.lance_errors import is_commit_conflict, is_out_of_memory
+from memwal.lance_rows import export_rows
 from memwal.stored_fields import read_dataset_fields
 from pipeline.jobs.lake import LakeTable
 from pipeline.merging.generations import MergedMeanwhileError, Reader, read_progress
@@ -150,10 +151,12 @@ class _Work:
         parts = (part for winners in self._winners for part in winners.parts())
         if self._in_memory:
             read = self._table.storage.each(lambda part: tuple(reader.read(*part)), parts)
-            done = job.execute(pa.Table.from_batches(chain.from_iterable(read), reader.schema))
+            rows = pa.Table.from_batches(chain.from_iterable(read), reader.schema)
+            done = job.execute(export_rows(rows, base.schema).read_all())
         else:
             batches = self._stream_rows(reader, parts, failed)
-            done = job.execute(pa.RecordBatchReader.from_batches(reader.schema, batches))
+            streamed = pa.RecordBatchReader.from_batches(reader.schema, batches)
+            done = job.execute(export_rows(streamed, base.schema))
         return int(done["num_inserted_rows"] + done["num_updated_rows"])
 
     def _stream_rows(

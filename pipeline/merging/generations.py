@@ -11,14 +11,16 @@ import numpy as np
 import pyarrow as pa
 
 from memwal.base.index_details import list_merged_generations, read_index_details
+from memwal.blobs import build_plain_schema, count_fitting_rows, list_blobs, open_for_reading
 from memwal.errors import (
     CorruptDataError,
     InvalidInputError,
     LanceGatewayError,
     UnavailableError,
+    UnsupportedError,
     shorten_error,
 )
-from memwal.lance_errors import is_absent, is_damaged
+from memwal.lance_errors import is_absent, is_damaged, is_read_alone
 from memwal.regions.manifest import FlushedGeneration
 from memwal.rules import build_initial_column
 from memwal.storage.files import generation_directory
@@ -60,6 +62,11 @@ def describe_read_error(
             f"{where} is missing, though it was never merged: restore {place} from a backup ({reason}). "
             "Nothing of it was marked as merged"
         )
+    if is_read_alone(error):
+        return UnsupportedError(
+            f"{where} can't be merged: Lance can't read a list of fixed size whose elements are structs "
+            f"together with other columns ({reason}). Drop that column, then merge again"
+        )
     if is_damaged(error):
         return CorruptDataError(f"{where} is damaged: restore {place} from a backup ({reason})")
     return UnavailableError(f"{where} can't be read now: {reason}. Merge again later")
@@ -79,7 +86,7 @@ class Reader:
 
     Attributes:
         table: table of the generations.
-        schema: schema of the base table.
+        schema: schema of the base table; blobs are bytes.
         fields: top-level fields with their ids.
         names: field id -> name, on all levels.
     """
@@ -94,7 +101,7 @@ class Reader:
         """Create a reader for an open base table."""
         fields = read_dataset_fields(base)
         names = {nested.field_id: nested.name for field in fields for nested in field.walk()}
-        return Reader(table, base.schema, fields, names)
+        return Reader(table, build_plain_schema(base.schema), fields, names)
 
     def read(
         self, region_id: str, generation: FlushedGeneration, kept: np.ndarray | None
@@ -156,9 +163,13 @@ def scan(
     columns: Sequence[str],
 ) -> Iterator[pa.RecordBatch]:
     """Scan columns of a generation in the order in which its rows were written."""
+    blobs = list_blobs(dataset.schema)
     try:
-        yield from dataset.scanner(
-            columns=list(columns), batch_size=_BATCH_ROWS, scan_in_order=True
-        ).to_batches()
+        rows = count_fitting_rows(dataset, None, blobs.intersection(columns)) or _BATCH_ROWS
+        yield from (
+            open_for_reading(dataset, blobs)
+            .scanner(columns=list(columns), batch_size=rows, scan_in_order=True)
+            .to_batches()
+        )
     except (OSError, ValueError) as error:
         raise describe_read_error(table, region_id, generation, error) from error

@@ -18,6 +18,7 @@ from importlib.metadata import version
 from typing import Any, Final
 
 from memwal.errors import PreconditionError, UnavailableError, UnsupportedError
+from memwal.regions.log_values import BLOB_SUFFIX
 from memwal.regions.manifest import RegionManifest, manifest_directory, parse_manifest_version
 from memwal.regions.wal import (
     find_last_wal_position,
@@ -240,8 +241,10 @@ def _list_region_files(storage: Storage, manifest: RegionManifest, last: int) ->
     for name in storage.directories(directory):
         found = _GENERATION.fullmatch(name)
         is_flushed = found is not None and int(found.group(1)) < manifest.current_generation
-        if name in listed or is_flushed:
-            yield from _list_files(storage, f"{directory}/{name}")
+        is_whole = name in listed or is_flushed
+        for file in _list_files(storage, f"{directory}/{name}"):
+            if is_whole or file.path.endswith(BLOB_SUFFIX):  # Entries of the log may have blobs there.
+                yield file
 
 
 def _list_base_files(storage: Storage, base: int) -> Iterator[CopiedFile]:

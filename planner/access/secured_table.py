@@ -74,7 +74,7 @@ class SecuredTable:
         Raises:
             PreconditionError: as `policy`.
         """
-        declared: pa.Schema = self.base.dataset.schema
+        declared: pa.Schema = self.base.declared_schema
         policy = self.policy(self.base)
         if policy is None:
             return declared

@@ -23,6 +23,7 @@ from memwal.lance_errors import (
     is_invalid_input,
     is_log_too_long,
     is_out_of_memory,
+    is_read_alone,
 )
 from tests.memwal.written import WrittenTable, keyed_schema
 
@@ -143,6 +144,14 @@ def test_rows_that_do_not_fit(table: WrittenTable) -> None:
     assert is_invalid_input(error)
 
 
+def test_a_column_that_is_not_read_together_with_others(tmp_path: Path) -> None:
+    pairs = pa.array([[{"a": 1}, {"a": 2}]], pa.list_(pa.struct({"a": pa.int64()}), 2))
+    dataset = lance.write_dataset(pa.table({"id": [1], "pairs": pairs}), str(tmp_path / "t.lance"))
+    error = failure_of(dataset.to_table)
+    assert is_read_alone(error)
+    assert dataset.to_table(columns=["pairs"]).column("pairs").to_pylist() == pairs.to_pylist()
+
+
 def test_a_plan_without_memory(place: Path) -> None:
     # Lance reads the size of the pool once in a process.
     script = (
@@ -200,4 +209,4 @@ def test_a_store_that_does_not_answer(uri: str, options: dict[str, str]) -> None
 
 def test_every_question_is_asked_here() -> None:
     asked = {name for name in vars(lance_errors) if name.startswith("is_")}
-    assert asked == {kind.__name__ for kind in (*KINDS, is_invalid_input)}
+    assert asked == {kind.__name__ for kind in (*KINDS, is_invalid_input, is_read_alone)}

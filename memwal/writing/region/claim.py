@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError, find_storage_cause
 from memwal.lance_errors import is_invalid_input
+from memwal.lance_rows import export_to_log
 from memwal.regions.manifest import RegionManifest, commit_manifest, read_latest_manifest
 from memwal.regions.wal import WalEntry, find_appended_position
 from memwal.stored_fields import TOMBSTONE
@@ -25,7 +26,6 @@ from memwal.writing.table.open_table import OpenTable
 _MANY_BYTES = 1 << 20
 _MANY_CHUNKS = 256
 """Batches of an entry count as entries where a MemTable's are limited."""
-_ALIGNMENT = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,7 +210,9 @@ class Claim:
         """
         rows = concat_parts(parts)
         try:
-            (self._writer.delete if deleted else self._writer.put)(export_rows(rows))
+            (self._writer.delete if deleted else self._writer.put)(
+                export_to_log(rows, self.table.dataset.schema)
+            )
             stats = self._writer.memtable_stats()
             position = find_appended_position(
                 self.table.storage, self.region_id, self.position + 1, self.epoch
@@ -321,37 +323,6 @@ def concat_parts(parts: Sequence[pa.Table]) -> pa.Table:
     if chunks > _MANY_CHUNKS or (chunks > 1 and rows.nbytes < _MANY_BYTES):
         rows = rows.combine_chunks()
     return rows
-
-
-def export_rows(rows: pa.Table) -> pa.RecordBatchReader:
-    """Return rows as Lance accepts them: aligned decimals and no empty batches."""
-    batches = [batch for batch in rows.to_batches() if batch.num_rows]
-    if any(_has_decimals(column.type) for column in rows.schema):
-        batches = [batch if _is_aligned(batch) else _align(batch) for batch in batches]
-    return pa.RecordBatchReader.from_batches(rows.schema, batches)
-
-
-def _has_decimals(dtype: pa.DataType) -> bool:
-    if isinstance(dtype, pa.BaseExtensionType):
-        return _has_decimals(dtype.storage_type)
-    if pa.types.is_dictionary(dtype):
-        return _has_decimals(dtype.value_type)
-    children = (dtype.field(place).type for place in range(dtype.num_fields))
-    return pa.types.is_decimal(dtype) or any(map(_has_decimals, children))
-
-
-def _is_aligned(batch: pa.RecordBatch) -> bool:
-    buffers = (buffer for column in batch.columns for buffer in column.buffers() if buffer is not None)
-    return all(buffer.address % _ALIGNMENT == 0 for buffer in buffers)
-
-
-def _align(batch: pa.RecordBatch) -> pa.RecordBatch:
-    # Lance panics over decimals that aren't, and what comes from the wire often isn't.
-    options = pa.ipc.IpcReadOptions(ensure_alignment=pa.ipc.Alignment.At64Byte)
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as stream:
-        stream.write_batch(batch)
-    return pa.ipc.open_stream(sink.getvalue(), options=options).read_next_batch()
 
 
 def build_entry_rows(rows: pa.Table, schema: pa.Schema, *, deleted: bool) -> pa.Table:

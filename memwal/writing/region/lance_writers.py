@@ -11,6 +11,7 @@ from typing import Any
 
 from memwal.errors import InvalidInputError, UnavailableError
 from memwal.lance_errors import is_contested_claim, is_invalid_input, is_log_too_long
+from memwal.lance_rows import export_to_log
 from memwal.regions.generation_numbers import check_not_restarted
 from memwal.regions.manifest import RegionManifest, read_latest_manifest
 from memwal.regions.wal import (
@@ -24,7 +25,6 @@ from memwal.writing.options import WriteOptions
 from memwal.writing.region.claim import (
     Claim,
     TailKeeper,
-    export_rows,
     find_newest_manifest,
     is_claimed_after,
     shorten_text,
@@ -254,9 +254,9 @@ def append_atomically(
         raise
     try:
         if upserts is not None:
-            writer.put(export_rows(upserts))
+            writer.put(export_to_log(upserts, table.dataset.schema))
         if deletes is not None:
-            writer.delete(export_rows(deletes))
+            writer.delete(export_to_log(deletes, table.dataset.schema))
     except (OSError, RuntimeError) as error:
         # Nothing reaches the log but by closing, and this writer is not closed before it is fenced off.
         discarded.add(epoch, writer)

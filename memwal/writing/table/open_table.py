@@ -17,6 +17,7 @@ from memwal.base.index_details import (
     read_index_details,
 )
 from memwal.base.table_mark import mark_table, read_table_mark
+from memwal.blobs import build_plain_schema
 from memwal.creating.columns import TABLE_ID, list_key_columns, list_not_null_columns
 from memwal.creating.tables import table_exists
 from memwal.errors import (
@@ -26,6 +27,7 @@ from memwal.errors import (
     UnavailableError,
     UnsupportedError,
 )
+from memwal.json_values import normalize_json
 from memwal.regions.region_ids import detect_bucket_hash
 from memwal.rules import (
     InitialValue,
@@ -49,7 +51,7 @@ class OpenTable:
         name: of the table, for messages.
         storage: directory of the table.
         dataset: the `lance.LanceDataset`.
-        schema: columns of the table.
+        schema: columns of the table; blobs are bytes.
         field_ids: Lance field id by column.
         key: columns of the primary key; empty where the table has none.
         required: columns in which NULL is refused.
@@ -103,7 +105,8 @@ class OpenTable:
         else:
             msg = f"table {name!r} is dropped and made anew while it is opened; retry"
             raise UnavailableError(msg)
-        schema = dataset.schema
+        schema = build_plain_schema(dataset.schema)
+        _check_lists(name, schema)
         key = list_key_columns(schema)
         spec = max(details.region_specs, key=lambda one: one.spec_id, default=None)
         field_ids = {field.name(): field.id() for field in dataset.lance_schema.fields()}
@@ -181,6 +184,11 @@ class OpenTable:
         """
         conformed = conform_rows(rows, self.schema, self.required, self.name, fill=fill)
         self.rules.check(conformed)
+        for place, kind in enumerate(self.schema.types):
+            if isinstance(kind, pa.JsonType):
+                # Rows must have the same texts before and after they are flushed.
+                texts = normalize_json(conformed.column(place).combine_chunks())
+                conformed = conformed.set_column(place, self.schema.field(place), texts)
         return conformed
 
     def conform_deletes(self, rows: pa.Table) -> pa.Table:
@@ -239,6 +247,22 @@ def _no_mem_wal_error(name: str) -> PreconditionError:
         f"table {name!r} has no MemWAL, so it takes no streaming writes: "
         f"ALTER TABLE {name} SET (memwal = true, region_by = '...') gives it one"
     )
+
+
+def _check_lists(name: str, schema: pa.Schema) -> None:
+    """Refuse a table whose rows could be written and never be merged.
+
+    Raises:
+        UnsupportedError: a column is a list of fixed size of structs.
+    """
+    for field in schema:
+        if pa.types.is_fixed_size_list(field.type) and pa.types.is_struct(field.type.value_type):
+            msg = (
+                f"table {name!r} takes no writes: column {field.name!r} is a list of fixed size whose "
+                "elements are structs, which Lance can't read together with other columns, so rows could "
+                "not be merged. Drop the column, or keep such values in a list"
+            )
+            raise UnsupportedError(msg)
 
 
 def _check_one_spec(name: str, details: MemWalIndexDetails) -> None:

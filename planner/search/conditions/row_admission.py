@@ -27,6 +27,7 @@ from execnodes import LanceSource, MemTableSource, RowFilter, RowMask
 from execnodes.node import ROW_ADDRESS
 from execnodes.rows.row_mask import CHUNK_ROWS, OFFSET_MASK, FragmentMask, ShownRows
 from execnodes.search.source import SearchSource
+from execnodes.storage.blob_rows import choose_batch_rows
 from execnodes.storage.data_files import Deletions, FragmentFiles, StoredValues
 from execnodes.storage.source import convert_columns
 from memwal.rules import InitialValue
@@ -244,11 +245,13 @@ class Admission:
         fragment = rows.fragments.get(fragment_id)
         names = sorted(condition.columns)
         said = condition.sql(rows.stored_names) if rows.has_plain_columns(names) else None
+        columns = [] if said else [rows.stored_names[name] for name in names if name in rows.stored]
+        rows_of_batch = CHUNK_ROWS if said or _has_primitive_types(rows, names) else _FEW_ROWS
         scanner = dataset.scanner(
-            columns=[] if said else [rows.stored_names[name] for name in names if name in rows.stored],
+            columns=columns,
             filter=said,
             fragments=[fragment.handle],
-            batch_size=CHUNK_ROWS if said or _has_primitive_types(rows, names) else _FEW_ROWS,
+            batch_size=min(rows_of_batch, choose_batch_rows(rows, (fragment_id,), columns)),
             batch_readahead=_READ_AHEAD,
             use_scalar_index=rows.trusts_scalar_indexes,
             with_row_address=True,

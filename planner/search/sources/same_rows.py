@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 
 from execnodes.storage.data_files import StoredFragment
 from execnodes.storage.source import LanceSource, combine_chunks, convert_columns
-from memwal.stored_fields import is_blob
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.generations import GenerationDataset, LayerKeys, build_generation_error
 from planner.tables.sources.keys import read_physical_keys
@@ -134,8 +133,8 @@ def find_same_rows(base: BaseTable, fragment: StoredFragment, layers: Sequence[L
     Raises:
         GenerationVanishedError: files of a generation are gone.
     """
-    if any(is_blob(field) for field in base.dataset.schema):
-        return [NO_ROWS for _ in layers]  # what is read of blobs is where they lie, not what they are
+    if base.source.blobs:
+        return [NO_ROWS for _ in layers]  # To compare blobs would read all of them.
     keys = read_physical_keys(base, fragment)
     pairs = [_Pairs.of(layer, keys) for layer in layers]
     if sum(len(pair.offsets) for pair in pairs) * MIN_SHARE < fragment.physical_rows:

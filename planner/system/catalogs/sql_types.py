@@ -130,6 +130,11 @@ _PLAIN: Final[Mapping[pa.DataType, str]] = MappingProxyType(
     }
 )
 
+_EXTENSIONS: Final[Mapping[str, str]] = MappingProxyType(
+    {"arrow.uuid": "uuid", "arrow.bool8": "bool", "arrow.json": "json"}
+)
+"""Other extension types are called as what they store: a tensor is an array."""
+
 
 def list_column_types(schema: pa.Schema) -> dict[str, ColumnType]:
     """Return column -> type, with the lengths that its table declares."""
@@ -149,6 +154,9 @@ def list_column_types(schema: pa.Schema) -> dict[str, ColumnType]:
 
 
 def _find_type(kind: pa.DataType) -> ColumnType:
+    if isinstance(kind, pa.BaseExtensionType):
+        known = _EXTENSIONS.get(kind.extension_name)
+        return _find_type(kind.storage_type) if known is None else ColumnType(TYPES[known])
     name = _PLAIN.get(kind)
     if name is not None:
         return ColumnType(TYPES[name])

@@ -15,13 +15,14 @@ import pyarrow as pa
 from execnodes.search.source import IndexDescription
 from execnodes.storage.data_files import BasePath, Columns, Place, StoredFragment, list_bases
 from execnodes.storage.source import LINEAGE, ColumnMapping, LanceSource, StoredColumn
-from execnodes.storage.stored_dataset import StoredSchema, StoredSchemas
+from execnodes.storage.stored_dataset import StoredDataset, StoredSchema, StoredSchemas
 from memwal.base.index_details import (
-    MEM_WAL_INDEX,
+    SYSTEM_INDEXES,
     MemWalIndexDetails,
     list_merged_generations,
     read_base_manifest,
 )
+from memwal.blobs import build_plain_schema, open_for_reading
 from memwal.creating import list_key_columns, list_not_null_columns, table_exists
 from memwal.creating.columns import TABLE_ID
 from memwal.creating.key_index import FINDING_TYPES
@@ -69,8 +70,8 @@ class DatasetIndex(IndexDescription):
 
 
 def list_dataset_indexes(dataset: Any) -> tuple[DatasetIndex, ...]:  # noqa: ANN401 - lance types
-    """Return all indexes of a `lance.LanceDataset` but the MemWAL index, by name."""
-    found = [_describe_index(one) for one in dataset.describe_indices() if one.name != MEM_WAL_INDEX]
+    """Return the indexes on columns of a `lance.LanceDataset`, by name."""
+    found = [_describe_index(one) for one in dataset.describe_indices() if one.name not in SYSTEM_INDEXES]
     return tuple(sorted(found, key=lambda index: index.name))
 
 
@@ -181,9 +182,14 @@ class BaseTable:
         return self.source.fragments.all
 
     @cached_property
+    def declared_schema(self) -> pa.Schema:
+        """The table's columns with what is declared of them; blobs are bytes."""
+        return build_plain_schema(self.dataset.schema)
+
+    @cached_property
     def not_null_columns(self) -> frozenset[str]:
         """Names of the columns that must not be NULL, without those of the key."""
-        return frozenset(list_not_null_columns(self.dataset.schema))
+        return frozenset(list_not_null_columns(self.declared_schema))
 
     @cached_property
     def lineage_columns(self) -> tuple[str, ...]:
@@ -217,7 +223,7 @@ class BaseTable:
     @cached_property
     def defaults(self) -> Mapping[str, ColumnDefault]:
         """Column -> default, for columns that have one."""
-        return list_defaults(self.dataset.schema)
+        return list_defaults(self.declared_schema)
 
     @cached_property
     def table_id(self) -> bytes:
@@ -228,12 +234,12 @@ class BaseTable:
     @cached_property
     def identities(self) -> Mapping[str, Identity]:
         """Column -> how it numbers its rows, for columns that do."""
-        return list_identities(self.dataset.schema)
+        return list_identities(self.declared_schema)
 
     @cached_property
     def initial_values(self) -> Mapping[str, InitialValue]:
         """Column -> its value in rows that were written before it was added, where that is not NULL."""
-        return list_initial_values(self.dataset.schema)
+        return list_initial_values(self.declared_schema)
 
     @cached_property
     def fragment_rows(self) -> dict[int, int]:
@@ -285,12 +291,19 @@ class BaseTable:
         label = f"{self.name} base v{self.version}"
         return LanceSource(
             label,
-            self.dataset,
+            self.opened.dataset,
             self.schema,
             ColumnMapping(columns),
             self.place,
             self.find_origin(self.storage),
+            self.opened,
         )
+
+    @cached_property
+    def opened(self) -> StoredDataset:
+        """The dataset as it is read: its scans return the bytes of blobs."""
+        stored = StoredSchema.of(self.dataset)
+        return StoredDataset(open_for_reading(self.dataset, stored.blobs), self.place, stored)
 
     def find_origin(self, directory: Storage) -> LocalOrigin | None:
         """Return the origin of a dataset of the table; None if its files can't be told from others.
@@ -427,7 +440,7 @@ def open_base_table(
         storage=storage,
         dataset=dataset,
         version=dataset.version,
-        schema=pa.schema([pa.field(field.name, field.type) for field in schema]),
+        schema=pa.schema([pa.field(field.name, field.type) for field in build_plain_schema(schema)]),
         field_names={field.field_id: field.name for field in read_dataset_fields(dataset)},
         primary_key=list_key_columns(schema),
         details=manifest.details,

@@ -104,7 +104,9 @@ class DecodedColumns:
         return other
 
     def find_size(self, source: LanceSource, columns: Iterable[str]) -> int | None:
-        """Return the bytes that columns of a dataset take, decoded; None if they are read for the first time.
+        """Return the bytes that columns of a dataset take, decoded.
+
+        Returns None for columns that are read for the first time, and for blobs.
 
         A query that nobody repeats does not pay for memory.
 
@@ -113,6 +115,8 @@ class DecodedColumns:
             columns: of the table.
         """
         stored = [source.stored_names[name] for name in columns if name in source.stored_names]
+        if not source.blobs.isdisjoint(stored):
+            return None
         fragments = source.fragments.all
         values = [one.columns(stored, source.stored_types) for one in fragments]
         if not all(self._note_requests([value for row in values for value in row])):

@@ -19,6 +19,7 @@ from execnodes.rows.row_mask import OFFSET_BITS, OFFSET_MASK
 from execnodes.storage.data_files import Place, StoredFragment
 from execnodes.storage.source import LanceSource, combine_chunks
 from execnodes.storage.stored_dataset import StoredDataset
+from memwal.blobs import open_for_reading
 from memwal.errors import CorruptDataError, LanceGatewayError, build_read_error, is_panic, shorten_error
 from memwal.lance_errors import is_absent
 from memwal.storage.files import generation_directory
@@ -284,7 +285,9 @@ def open_generation(
         if not (isinstance(error, OSError | ValueError) or is_panic(error)):
             raise
         raise build_generation_error(base, relative, error) from error
-    stored = StoredDataset(dataset, base.place.below(relative), base.stored_schemas.find(dataset))
+    schema = base.stored_schemas.find(dataset)
+    opened = open_for_reading(dataset, schema.blobs)
+    stored = StoredDataset(opened, base.place.below(relative), schema)
     return GenerationDataset(region_id, generation, relative, stored)
 
 

@@ -219,9 +219,10 @@ class _ExtendedBase(BaseTable):
         label = f"{self.name} base v{self.version}"
         return LanceSource(
             label,
-            self.dataset,
+            self.opened.dataset,
             self.schema,
             ColumnMapping(stored),
             self.place,
             self.find_origin(self.storage),
+            self.opened,
         )

@@ -51,6 +51,7 @@ from planner.writes.ddl.tables.change_columns import (
 from planner.writes.ddl.tables.enable_mem_wal import EnableMemWal, read_set
 from planner.writes.ddl.tables.key_indexes import SetKeyIndex
 from planner.writes.ddl.tables.maintained_indexes import SetMaintainedIndexes
+from planner.writes.ddl.tables.manifest_names import RenameManifests
 from planner.writes.ddl.tables.renaming import prepare_rename
 from planner.writes.ddl.types import ColumnType, read_column_type
 from planner.writes.dml.prepared_write import WriteResult
@@ -213,6 +214,7 @@ Change: TypeAlias = (
     | EnableMemWal
     | SetKeyIndex
     | SetMaintainedIndexes
+    | RenameManifests
     | RuleChange
     | AddPrimaryKey
 )

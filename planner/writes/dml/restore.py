@@ -103,7 +103,6 @@ class PreparedRestore(PreparedWrite):
             LanceGatewayError: see `prepare_restore`.
         """
         target = find_target(self.session, self.text.target)
-        target.check_rewritable("RESTORE")
         past = self.session.engine.visible_catalog(self.session.access).table(target.name, self.text.state)
         _check_columns(target, past)
         splice = Splice(self.statement)

@@ -54,7 +54,6 @@ def prepare_update(
     answer = read_returning(reader)
     reader.expect_end()
     target = find_target(session, parts)
-    target.check_rewritable("UPDATE")
     name = alias or target.name.table
     found = read_assignments(statement, assignments, frozenset({name}))
     directly = Shortcut.LITERAL_VALUES in settings.shortcuts
@@ -91,8 +90,6 @@ def prepare_delete(
     answer = read_returning(reader)
     reader.expect_end()
     target = find_target(session, parts)
-    if answer:
-        target.check_rewritable("DELETE .. RETURNING")
     name = alias or target.name.table
     wanted = target.read_schema.names if answer else target.place_columns
     columns = SetColumns(target)

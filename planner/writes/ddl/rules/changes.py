@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from memwal.creating import NOT_NULL
+from memwal.blobs import build_plain_schema
 from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, PreconditionError
 from memwal.rules import (
     COLUMN_RULES,
@@ -132,7 +133,9 @@ class AddConstraint:
         def add(dataset: Any) -> None:  # noqa: ANN401 - lance types
             # Once more: another gateway may have taken the name, or dropped a column, since.
             others = list_constraints(table.name, dataset.config())
-            build_constraints(table.name, dataset.schema, [constraint], [one.name for one in others])
+            build_constraints(
+                table.name, build_plain_schema(dataset.schema), [constraint], [one.name for one in others]
+            )
             dataset.update_config({constraint.key: constraint.encode()})
 
         return Rule(
@@ -198,7 +201,7 @@ class SetDefault:
         return Rule(what, _update(self.name, self._changed(table.base())))
 
     def _changed(self, base: BaseTable) -> Metadata:
-        field = set_default(base.dataset.schema.field(self.name), self.expression)
+        field = set_default(base.declared_schema.field(self.name), self.expression)
         default = (field.metadata or {}).get(DEFAULT)
         return {DEFAULT.decode(): None if default is None else default.decode()}
 
@@ -314,7 +317,7 @@ def read_column_rule(reader: Reader, name: str) -> SetDefault | SetNotNull | Non
 
 def _metadata(base: BaseTable, name: str) -> dict[str, str]:
     """Return the rules in the metadata of a column."""
-    stored = base.dataset.schema.field(name).metadata or {}
+    stored = base.declared_schema.field(name).metadata or {}
     return {key.decode(): stored[key].decode() for key in (*COLUMN_RULES, NOT_NULL) if key in stored}
 
 

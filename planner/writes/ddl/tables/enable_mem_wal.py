@@ -9,6 +9,7 @@ from typing import Any, Final
 import lance
 
 from memwal.base.index_details import read_index_details
+from memwal.base.manifest_names import OPTION
 from memwal.creating import MemWalOptions
 from memwal.creating.tables import build_mem_wal_index, give_up_regions
 from memwal.errors import AlreadyExistsError, InvalidInputError, PreconditionError, UnsupportedError
@@ -19,6 +20,7 @@ from planner.writes.ddl.options import STABLE_ROW_IDS, parse_key_index, parse_va
 from planner.writes.ddl.statement import Reader, commit_change
 from planner.writes.ddl.tables.key_indexes import SetKeyIndex
 from planner.writes.ddl.tables.maintained_indexes import SetMaintainedIndexes
+from planner.writes.ddl.tables.manifest_names import RenameManifests
 
 DISCARD_REGIONS: Final = "discard_regions"
 
@@ -77,7 +79,7 @@ class EnableMemWal:
         commit_change(table, "set up the MemWAL", enable)
 
 
-def read_set(reader: Reader) -> EnableMemWal | SetKeyIndex | SetMaintainedIndexes:
+def read_set(reader: Reader) -> EnableMemWal | SetKeyIndex | SetMaintainedIndexes | RenameManifests:
     """Read ``SET (option = value, ..)``."""
     if reader.word == "SCHEMA":
         raise reader.unsupported_error(
@@ -90,6 +92,8 @@ def read_set(reader: Reader) -> EnableMemWal | SetKeyIndex | SetMaintainedIndexe
         return SetKeyIndex(parse_key_index(option_values["key_index"]))
     if option_values.keys() == {"maintained_indexes"}:
         return SetMaintainedIndexes.parse(option_values["maintained_indexes"])
+    if option_values.keys() == {OPTION}:
+        return RenameManifests.parse(option_values[OPTION])
     if "key_index" in option_values:
         raise InvalidInputError("key_index is set by a statement of its own: leave the other options out")
     if STABLE_ROW_IDS in option_values:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from lance.fragment import FragmentMetadata
 
 from memwal.base.table_place import reserve_place
+from memwal.blobs import build_plain_schema
 from memwal.creating import (
     MemWalOptions,
     build_stored_schema,
@@ -210,7 +211,7 @@ def _replace(catalog: Catalog, contents: _Contents, storage: Storage) -> bool:
     if not storage.can_move:
         fragments = contents.write_rows(storage)
         catalog.forget(contents.name)
-        delete_table(storage, keep=_list_files(fragments))
+        delete_table(storage, keep=_list_files(storage, fragments))
         if not contents.create(storage, fragments):
             _discard(storage, fragments)
             raise _contested_error(contents.name)
@@ -265,12 +266,15 @@ def _skip_existing(name: TableName, mode: Mode) -> bool:
     raise AlreadyExistsError(msg)
 
 
-def _list_files(fragments: Sequence[FragmentMetadata]) -> list[str]:
-    return [f"data/{file.path}" for fragment in fragments for file in fragment.files]
+def _list_files(storage: Storage, fragments: Sequence[FragmentMetadata]) -> list[str]:
+    """Return the data files of fragments, and the files with their blobs."""
+    files = [f"data/{file.path}" for fragment in fragments for file in fragment.files]
+    beside = [path.removesuffix(".lance") for path in files]
+    return files + [f"{path}/{one.name}" for path in beside for one in storage.list(path)]
 
 
 def _discard(storage: Storage, fragments: Sequence[FragmentMetadata]) -> None:
-    for path in _list_files(fragments):
+    for path in _list_files(storage, fragments):
         storage.delete(path)
 
 
@@ -282,6 +286,7 @@ def _write_rows(
     Raises:
         InvalidInputError: a row violates a rule, a NOT NULL column has a NULL, or two rows have the same key.
     """
+    plain = build_plain_schema(schema)
     keys: list[pa.Table] = []
     failures: list[Exception] = []
 
@@ -297,13 +302,13 @@ def _write_rows(
         for batch in rows:
             columns = [
                 column if column.type.equals(field.type) else column.cast(field.type)
-                for column, field in zip(batch.columns, schema, strict=True)
+                for column, field in zip(batch.columns, plain, strict=True)
             ]
             for name in list_not_null_columns(schema):
                 if columns[schema.get_field_index(name)].null_count:
                     msg = f"column {name!r} is NOT NULL, and a row has NULL there"
                     raise InvalidInputError(msg)
-            kept = pa.record_batch(columns, schema=schema)
+            kept = pa.record_batch(columns, schema=plain)
             rules.check(pa.Table.from_batches([kept]))
             if key:
                 keys.append(pa.Table.from_batches([kept.select(list(key))]))
@@ -316,7 +321,7 @@ def _write_rows(
             raise InvalidInputError(msg)
 
     try:
-        return write_fragments(storage, pa.RecordBatchReader.from_batches(schema, batches()))
+        return write_fragments(storage, pa.RecordBatchReader.from_batches(plain, batches()), schema)
     except (OSError, ValueError) as error:
         if failures:
             raise failures[0] from None

@@ -185,7 +185,6 @@ def prepare_merge(
     text = read_merge(statement)
     session = ReadSession(engine, settings, access)
     target = find_target(session, text.target)
-    target.check_rewritable("MERGE")
     name = text.alias or target.name.table
     if name == text.source_name:
         msg = f"table and source of a MERGE are both called {name!r}: give one of them another name with AS"

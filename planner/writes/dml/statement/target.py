@@ -19,7 +19,6 @@ from memwal.errors import (
 )
 from memwal.rules import Default, IdentityDefault
 from memwal.storage.table_names import CATALOG, TableName
-from memwal.stored_fields import is_blob
 from planner.access.rights import FULL_ACCESS, Access, TableAccess
 from planner.access.secured_table import SecuredTable
 from planner.access.unknown_names import unknown_name_error
@@ -173,20 +172,6 @@ class Target:
             )
             raise PreconditionError(msg)
 
-    def check_rewritable(self, what: str) -> None:
-        """Check that rows of a table without a key can be written again as they are read.
-
-        Raises:
-            UnsupportedError: a column has blobs.
-        """
-        blobs = [] if self.key else [field.name for field in self.schema if is_blob(field)]
-        if blobs:
-            msg = (
-                f"{what} of table {self.name!r} is not offered, since it would write rows again without the "
-                f"blobs of column {blobs[0]!r}: use Lance for it, or DELETE, which leaves them alone"
-            )
-            raise UnsupportedError(msg)
-
     def check_schema_unchanged(self, sql: str) -> None:
         """Check that the table still has the columns that the statement was prepared for.
 
@@ -227,7 +212,7 @@ class Target:
         """Whether rows for this target fit another version of the table, or a table created again."""
         details = self.base.details
         return (
-            base.dataset.schema.equals(self.schema)
+            base.declared_schema.equals(self.schema)
             and base.primary_key == self.key
             and base.defaults == self.base.defaults
             and base.identities == self.base.identities
@@ -346,7 +331,7 @@ def find_target(session: ReadSession, parts: Sequence[str]) -> Target:
             f"ALTER TABLE {name} SET (memwal = true, region_by = '...') gives it one"
         )
         raise PreconditionError(msg)
-    schema, key = base.dataset.schema, base.primary_key
+    schema, key = base.declared_schema, base.primary_key
     required = base.not_null_columns.union(key)
     secured = SecuredTable(table, rights)
     return Target(name, table, secured, base, key, schema, required, partial(_find_largest, session, name))

@@ -5,7 +5,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from memwal.writing.region.claim import export_rows
+from memwal.lance_rows import export_rows
 
 DECIMAL = pa.decimal128(10, 2)
 VALUES = [Decimal("1.50"), None, Decimal("-7.25")]
@@ -36,12 +36,12 @@ def addresses(batch: pa.RecordBatch) -> list[int]:
 def test_decimals_are_aligned_wherever_they_are_held(column: pa.Array) -> None:
     table = pa.table({"c": moved(column)})
     assert any(one % 64 for one in addresses(table.to_batches()[0]))
-    (batch,) = export_rows(table)
+    (batch,) = export_rows(table, table.schema)
     assert not any(one % 64 for one in addresses(batch))
     assert batch["c"].to_pylist() == column.to_pylist()
 
 
 def test_a_column_called_decimal_is_left_where_it_is() -> None:
     table = pa.table({"c": moved(pa.array([{"decimal": 1}], pa.struct({"decimal": pa.int64()})))})
-    (batch,) = export_rows(table)
+    (batch,) = export_rows(table, table.schema)
     assert addresses(batch) == addresses(table.to_batches()[0])

@@ -15,7 +15,6 @@ from memwal.errors import (
     LanceGatewayError,
     PreconditionError,
     UnavailableError,
-    UnsupportedError,
 )
 from memwal.storage.files import Storage
 from memwal.storage.table_names import TableName
@@ -312,25 +311,6 @@ def test_a_table_made_anew_gets_no_rows_of_the_former_one(
     with pytest.raises(LanceGatewayError, match="nothing was written"):
         lake.write("UPDATE visits SET seconds = 1 WHERE id = 1")
     assert len(stored(tmp_path)) == 1
-
-
-def test_rows_with_blobs_are_deleted_and_not_written_again(
-    tmp_path: Path, open_engine: Callable[[Path], QueryEngine]
-) -> None:
-    blob = pa.field("data", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
-    schema = pa.schema([pa.field("id", pa.int64()), blob])
-    uri = str(tmp_path / "files.lance")
-    lance.write_dataset(pa.table([[1, 2], [b"one", b"two"]], schema=schema), uri)
-    lake = Lake(open_engine(tmp_path))
-    assert lake.write("DELETE FROM files WHERE id = 1").affected == 1
-    for sql in (
-        "UPDATE files SET id = 3",
-        "DELETE FROM files RETURNING *",
-        "MERGE INTO files USING (SELECT 2 AS i) s ON id = i WHEN MATCHED THEN UPDATE SET id = 3",
-    ):
-        with pytest.raises(UnsupportedError, match="without the blobs of column 'data'"):
-            lake.write(sql)
-    assert [file.read() for file in lance.dataset(uri).take_blobs("data", indices=[0])] == [b"two"]
 
 
 @pytest.mark.slow

@@ -1,0 +1,74 @@
+"""Values of columns of `arrow.json`: texts for everybody else, and binary documents in Lance's log.
+
+Lance converts them where it writes and reads datasets, but not where it appends to the log. So Lance is asked
+to write the texts to a file, which is read as it is stored, and the other way round. Documents keep no spaces
+and no order of names, for example, so texts differ after Lance has stored them.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any, Final
+
+import lance
+import pyarrow as pa
+from lance.file import LanceFileReader, LanceFileWriter
+
+from memwal.errors import InvalidInputError, shorten_error
+
+STORED_JSON: Final = pa.large_binary()
+_EXTENSION: Final = b"ARROW:extension:"
+_EXTENSION_NAME: Final = _EXTENSION + b"name"
+_STORED_TYPE: Final = b"lance.json"
+_STORED_FIELD: Final = pa.field("json", STORED_JSON, metadata={_EXTENSION_NAME: _STORED_TYPE})
+
+
+def is_stored_json(field: pa.Field) -> bool:
+    """Return whether a field of a log entry has binary documents."""
+    return (field.metadata or {}).get(_EXTENSION_NAME) == _STORED_TYPE
+
+
+def build_json_field(field: pa.Field) -> pa.Field:
+    """Return a field of a log entry with texts in place of binary documents."""
+    metadata = {key: value for key, value in (field.metadata or {}).items() if not key.startswith(_EXTENSION)}
+    return field.with_type(pa.json_()).with_metadata(metadata or None)
+
+
+def encode_json(texts: pa.Array) -> pa.Array:
+    """Return texts as binary documents.
+
+    Raises:
+        InvalidInputError: Lance takes a text for no JSON.
+    """
+    if isinstance(texts, pa.ExtensionArray):
+        texts = texts.storage
+    field = pa.field("json", pa.json_())
+    values = pa.ExtensionArray.from_storage(field.type, texts.cast(pa.string()))
+    with tempfile.TemporaryDirectory(prefix="lance-gateway-") as directory:
+        path = str(Path(directory) / "values.lance")
+        try:
+            with LanceFileWriter(path, schema=pa.schema([field])) as writer:
+                writer.write_batch(pa.record_batch([values], schema=pa.schema([field])))
+        except (OSError, RuntimeError, ValueError) as error:
+            raise InvalidInputError(f"a text is no JSON: {shorten_error(error)}") from error
+        read: pa.ChunkedArray = LanceFileReader(path).read_all().to_table().column(0)
+    return pa.concat_arrays([pa.array([], STORED_JSON), *read.chunks])
+
+
+def decode_json(documents: pa.Array) -> pa.Array:
+    """Return binary documents as texts of type `arrow.json`."""
+    rows = pa.table([documents.cast(STORED_JSON)], schema=pa.schema([_STORED_FIELD]))
+    dataset: Any = lance.write_dataset(rows, "memory://documents")  # Each has a store of its own.
+    read: pa.ChunkedArray = dataset.to_table().column(0)
+    texts = [one.storage.cast(pa.string()) for one in read.chunks]
+    return pa.ExtensionArray.from_storage(pa.json_(), pa.concat_arrays([pa.array([], pa.string()), *texts]))
+
+
+def normalize_json(texts: pa.Array) -> pa.Array:
+    """Return texts as Lance returns them when it has stored them, of type `arrow.json`.
+
+    Raises:
+        InvalidInputError: Lance takes a text for no JSON.
+    """
+    return decode_json(encode_json(texts)) if len(texts) else texts
