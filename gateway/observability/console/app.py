@@ -155,9 +155,14 @@ class Console:
         chosen = chosen or FORMATS[NDJSON]
         body = await read_body(visit.request, QueryBody)
         started = time.perf_counter()
-        run = session.connection.run
-        result = await visit.run(partial(run, body.sql, body.parameters, body.options))
-        visit.at_end.callback(result.cancel)
+
+        def run() -> Result:
+            result = session.connection.run(body.sql, body.parameters, body.options)
+            # Also where nobody waits for it any more: its statement begins when its first rows are read.
+            visit.at_end.callback(result.cancel)
+            return result
+
+        result = await visit.run(run)
         answer = chosen.create(result.schema)
         stream = _stream(visit, result, answer, body.max_rows, started)
         return StreamingResponse(stream, media_type=chosen.media_type)
