@@ -28,6 +28,7 @@ from gateway.auth.calls import RpcObserver
 from gateway.execution.query import Query, QueryState, current_statement
 from gateway.execution.running_queries import QueryObserver
 from gateway.observability.history import Totals
+from gateway.observability.repeated_lines import RepeatedLines
 from planner.bridge.run_control import SEARCH_KINDS
 
 _RPC_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
@@ -270,6 +271,7 @@ def configure(log_format: LogFormat, level: str) -> None:
     """
     handler = logging.StreamHandler(sys.stderr)
     handler.addFilter(_add_query)
+    handler.addFilter(RepeatedLines(handler.emit))
     fields = ["levelname", "name", "message", "threadName", *_FIELDS]
     names = {"levelname": "level", "name": "logger", "threadName": "thread"}
     is_json = log_format == "json"
