@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -67,9 +68,9 @@ def test_tracebacks_are_written_once(lines: Lines, clock: Clock) -> None:
     logger = logging.getLogger("repeated")
     for _ in range(10):
         try:
-            raise OSError(24, "Too many open files")
+            Path("/nowhere").read_text()
         except OSError:
-            logger.exception("accept failed")
+            logger.exception("reading failed")
     clock.now = 60.0
     logger.warning("later")
     assert [text.count("Traceback") for text in lines.texts] == [1, 0, 0]
