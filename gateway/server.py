@@ -331,6 +331,7 @@ class GatewayServer(flight.FlightServerBase):
             headers.upload,
             frozenset() if session is None else frozenset(session.chosen),
             offered=None if session is None else session.offered,
+            request="" if session is None else session.request,
         )
 
     def _end_session(self, session_id: str) -> None:

@@ -92,7 +92,9 @@ _OPTIONS: Mapping[str, Callable[[object], str | int | bool | Shortcuts]] = Mappi
 )
 # Header that chooses an option -> the option; JDBC's driver sends the name alone.
 _HEADERS = {f"{prefix}{name}": name for prefix in ("", "x-lance-gateway-") for name in _OPTIONS}
-TELLING_HEADERS = frozenset({"cookie", *_HEADERS})
+REQUEST_HEADER = "x-lance-gateway-request"
+"""Names the request of a client that a call is for, which may take several calls."""
+TELLING_HEADERS = frozenset({"cookie", REQUEST_HEADER, *_HEADERS})
 """Names of headers that say something of a session, beside the user agent."""
 # What the JDBC driver calls itself; so do other clients in Java, which read the same types.
 _JDBC_AGENTS = ("grpc-java", "JDBC")
@@ -107,12 +109,14 @@ class SessionHeaders:
         chosen: the value of each option that has a header.
         is_jdbc: whether the client seems to be the JDBC driver.
         offered: the id that the client was offered, None where it sends none.
+        request: that the call is for; "" where the client names none.
     """
 
     session_id: str | None
     chosen: Mapping[str, str]
     is_jdbc: bool
     offered: str | None = None
+    request: str = ""
 
     def apply_to(self, settings: SessionSettings) -> SessionSettings:
         """Return the settings of a session, overridden by the options of this call.
@@ -139,6 +143,7 @@ def read_session(headers: Mapping[str, Sequence[str]]) -> SessionHeaders:
         chosen,
         is_jdbc(*headers.get("user-agent", ())),
         offered if _OFFERED.fullmatch(offered) else None,
+        headers.get(REQUEST_HEADER, ("",))[-1],
     )
 
 

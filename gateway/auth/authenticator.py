@@ -53,8 +53,21 @@ class Authenticator:
         """Whether a certificate alone may identify a caller."""
         return self._certificates is not None
 
-    def login(self, credentials: Basic) -> str:
+    def check_address(self, address: str) -> None:
+        """Check that an address, as `normalise_address` writes it, may try to log in.
+
+        Raises:
+            ThrottledError: it failed too often.
+        """
+        self._peers.check(address)
+
+    def login(self, credentials: Basic, address: str | None = None) -> str:
         """Return a bearer token for a user name and password.
+
+        Args:
+            credentials: of the user.
+            address: that failures count for beside the user, as `normalise_address` writes it; None where it
+                is not known.
 
         Raises:
             UnauthenticatedError: they are wrong, or failed too often.
@@ -62,7 +75,14 @@ class Authenticator:
         """
         if self._passwords is None or self._issued is None:
             raise UnauthenticatedError("this gateway knows no passwords: present a token")
-        user = self._passwords.verify(credentials)
+        if address is not None:
+            self._peers.check(address)
+        try:
+            user = self._passwords.verify(credentials)
+        except UnauthenticatedError:
+            if address is not None:
+                self._peers.record_failure(address)
+            raise
         logger.info("user %r logged in", user.name)
         return self._issued.issue(user)
 

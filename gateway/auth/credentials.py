@@ -23,6 +23,19 @@ class UnauthenticatedError(LanceGatewayError):
     status: ClassVar[str] = "UNAUTHENTICATED"
 
 
+class ThrottledError(UnauthenticatedError):
+    """A user or an address that failed too often has to wait.
+
+    Args:
+        message: for the caller.
+        retry_seconds: to wait.
+    """
+
+    def __init__(self, message: str, retry_seconds: int) -> None:
+        super().__init__(message)
+        self.retry_seconds = retry_seconds
+
+
 # Where pyarrow puts the token of the older handshake, whose password travels in a message.
 LEGACY_HEADER = "auth-token-bin"
 
@@ -143,14 +156,14 @@ class Throttle:
         """Check that a subject may try again.
 
         Raises:
-            UnauthenticatedError: the subject failed too often; the text says how long to wait.
+            ThrottledError: the subject failed too often; the text says how long to wait.
         """
         with self._lock:
             excess = self._compute_level(subject) - self._max_failures + 1
         if excess > 0:
             seconds = max(1, round(excess / self._rate))
-            raise UnauthenticatedError(
-                f"too many failed attempts by this {self._what}: wait {seconds} s and try again"
+            raise ThrottledError(
+                f"too many failed attempts by this {self._what}: wait {seconds} s and try again", seconds
             )
 
     def record_failure(self, subject: Hashable) -> None:
@@ -173,7 +186,11 @@ def parse_peer_address(peer: str) -> str:
     kind, _, rest = peer.partition(":")
     if kind not in {"ipv4", "ipv6"}:
         return kind
-    host = rest.rpartition(":")[0].replace("%5B", "").replace("%5D", "").strip("[]")
+    return normalise_address(rest.rpartition(":")[0].replace("%5B", "").replace("%5D", "").strip("[]"))
+
+
+def normalise_address(host: str) -> str:
+    """Return an address as throttles count it: of IPv6, its network."""
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:

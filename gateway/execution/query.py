@@ -49,6 +49,7 @@ class Query:
         user: who runs it.
         session_id: None where the client keeps no session.
         peer: address of the client.
+        request: of the client that it is part of; "" where the client names none.
         is_upload: whether the client sends rows or parameters to it, see `OpenUploads`.
         state: what became of it so far.
         created_at: when the ticket was redeemed.
@@ -78,6 +79,7 @@ class Query:
         self.user = call.identity.name
         self.session_id = call.session_id
         self.peer = call.peer
+        self.request = call.request
         self.is_upload = call.upload is not None
         self.state = QueryState.QUEUED
         self.created_at = datetime.now(UTC)

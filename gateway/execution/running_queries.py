@@ -160,11 +160,24 @@ class Queries:
         Returns:
             Whether there was something to stop.
         """
-        queries = [
-            query
-            for query in self.list_active()
-            if statement_id in (query.statement_id, query.id) and user in (None, query.user)
-        ]
+        return self._cancel(
+            lambda query: statement_id in (query.statement_id, query.id) and user in (None, query.user), error
+        )
+
+    def cancel_request(self, name: str, error: LanceGatewayError) -> bool:
+        """Stop the statements of a client's request.
+
+        Args:
+            name: that the client gave it, and that others can't guess.
+            error: for the client.
+
+        Returns:
+            Whether there was something to stop.
+        """
+        return self._cancel(lambda query: query.request == name, error)
+
+    def _cancel(self, is_meant: Callable[[Query], bool], error: LanceGatewayError) -> bool:
+        queries = [query for query in self.list_active() if is_meant(query)]
         for query in queries:
             query.control.cancel(error)
         if queries:

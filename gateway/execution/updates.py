@@ -2,10 +2,12 @@
 
 A write is executed in DoPut of an update, or in GetFlightInfo if it is sent like a query, as ADBC's `execute`
 does. Preparing, binding and GetSchema execute nothing. The ticket of GetFlightInfo contains or names the rows
-of RETURNING, so DoGet executes nothing either, and may be repeated or left out. Like a query, an execution
-waits for a slot, is listed in `system.queries`, and can be stopped until it begins to write.
+of RETURNING, so DoGet executes nothing either, and may be repeated or left out. Rows in a ticket are
+encrypted for the user who executed the statement: whoever else holds it learns nothing of them. Like a query,
+an execution waits for a slot, is listed in `system.queries`, and can be stopped until it begins to write.
 """
 
+import os
 import threading
 import time
 from collections import OrderedDict
@@ -15,6 +17,8 @@ from datetime import UTC, datetime
 from functools import partial
 
 import pyarrow as pa
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from pyarrow import flight
 
 from gateway.execution.batches import decode_rows, encode_rows
@@ -46,6 +50,7 @@ RESULT_SECONDS = 600.0
 # Clients send a ticket back in one message, which gRPC does not stream.
 _MAX_TICKET_BYTES = 64 * 1024
 _MAX_KEPT_BYTES = 64 << 20
+_NONCE_BYTES = 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,11 +92,7 @@ class Results:
             self._evict()
             result = self._results.get(statement_id)
         if result is None or result.user != user:
-            raise NotFoundError(
-                f"the rows that statement {statement_id.hex()} returned are not known here: the gateway that "
-                f"executed it keeps them for {RESULT_SECONDS:g} s, for the same user; what was changed stays "
-                "changed: read it with a query"
-            )
+            raise _create_unknown_error(statement_id)
         return result.rows
 
     def _evict(self) -> None:
@@ -103,6 +104,38 @@ class Results:
             and sum(result.rows.nbytes for result in self._results.values()) > self._capacity
         ):
             self._results.popitem(last=False)
+
+
+class SealedRows:
+    """Encrypts rows for one user, with a key that no other process has."""
+
+    def __init__(self) -> None:
+        self._cipher = AESGCM(AESGCM.generate_key(256))
+
+    def seal(self, statement_id: bytes, user: str, rows: bytes) -> bytes:
+        """Return the rows of a statement, encrypted."""
+        nonce = os.urandom(_NONCE_BYTES)
+        return nonce + self._cipher.encrypt(nonce, rows, statement_id + user.encode())
+
+    def open(self, statement_id: bytes, user: str, sealed: bytes) -> bytes:
+        """Return the rows that a statement of this user returned.
+
+        Raises:
+            NotFoundError: they were not sealed here, or for somebody else.
+        """
+        nonce, encrypted = sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:]
+        try:
+            return self._cipher.decrypt(nonce, encrypted, statement_id + user.encode())
+        except (InvalidTag, ValueError):
+            raise _create_unknown_error(statement_id) from None
+
+
+def _create_unknown_error(statement_id: bytes) -> NotFoundError:
+    return NotFoundError(
+        f"the rows that statement {statement_id.hex()} returned are not known here: the gateway that "
+        f"executed it has them for {RESULT_SECONDS:g} s or longer, for the same user; what was changed stays "
+        "changed: read it with a query"
+    )
 
 
 def encode_update_result(affected: int) -> bytes:
@@ -198,6 +231,7 @@ class Updates:
     def __init__(self, streams: Streams, results: Results | None = None) -> None:
         self._streams = streams
         self._results = results or Results()
+        self._sealed = SealedRows()
 
     def list_handlers(self) -> Sequence[Handler]:
         """Return the handlers of this family."""
@@ -262,7 +296,7 @@ class Updates:
         if result.rows is not None and result.rows.num_rows:
             encoded = encode_rows(result.rows) if result.rows.nbytes <= _MAX_TICKET_BYTES else b""
             if 0 < len(encoded) <= _MAX_TICKET_BYTES:
-                ticket.rows = encoded
+                ticket.rows = self._sealed.seal(statement_id, call.identity.name, encoded)
             else:
                 ticket.is_kept = True
                 expires_at = self._results.put(statement_id, call.identity.name, result.rows)
@@ -290,7 +324,8 @@ class Updates:
         if ticket.is_kept:
             rows = self._results.get(ticket.statement_id, call.identity.name)
         elif ticket.rows:
-            rows = decode_rows(ticket.rows, "the rows in the ticket")
+            encoded = self._sealed.open(ticket.statement_id, call.identity.name, ticket.rows)
+            rows = decode_rows(encoded, "the rows in the ticket")
         if rows.schema.types != schema.types:
             raise InvalidInputError(
                 "the ticket cannot be read: its rows are not of its schema; send it back unchanged"

@@ -3,10 +3,10 @@
 import threading
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
+from typing import Final, TypeAlias
 
 from prometheus_client import CollectorRegistry
 
@@ -35,30 +35,66 @@ _QUANTILES: Final = {"p50_seconds": 0.5, "p99_seconds": 0.99}
 
 
 @dataclass(frozen=True, slots=True)
+class Totals:
+    """What the statements of a user did since the gateway started.
+
+    Attributes:
+        statements: that have ended.
+        sent_rows: of their results.
+        written_rows: inserted, updated or deleted.
+        buckets: upper bound of seconds and how many statements took at most as long, ascending.
+    """
+
+    statements: int = 0
+    sent_rows: int = 0
+    written_rows: int = 0
+    buckets: tuple[tuple[float, float], ...] = ()
+
+    def to_reading(self, at: float) -> "_Reading":
+        """Return the same as metrics at one time."""
+        counts = zip(_RATES.values(), (self.statements, self.sent_rows, self.written_rows), strict=True)
+        return _Reading(at, {f"{_PREFIX}{name}": float(count) for name, count in counts}, self.buckets)
+
+
+@dataclass(frozen=True, slots=True)
 class _Reading:
     """All metrics at one time, summed over their labels; of histograms, bound -> count up to it."""
 
     at: float
-    totals: dict[str, float]
+    totals: Mapping[str, float]
     buckets: tuple[tuple[float, float], ...]
+
+
+Sample: TypeAlias = dict[str, float | None]
+_NOTHING: Final = Totals()
 
 
 class History:
     """Samples metrics every ten seconds, and keeps the samples of an hour.
 
-    Only sums are kept, and of them those that `/metrics` tells to everybody, so they name no table.
+    Only sums are kept, of all statements and of those of each user, so they name no table.
 
     Args:
         registry: of the metrics.
         clock: returns the seconds since 1970.
+        read_users: returns what the statements of each user did.
     """
 
-    def __init__(self, registry: CollectorRegistry, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        registry: CollectorRegistry,
+        clock: Callable[[], float] = time.time,
+        *,
+        read_users: Callable[[], Mapping[str, Totals]] = dict,
+    ) -> None:
         self._registry = registry
+        self._read_users = read_users
         self._clock = clock
         self._lock = threading.Lock()
-        self._samples: deque[dict[str, float | None]] = deque(maxlen=int(KEPT_SECONDS / SAMPLE_SECONDS))
-        self._last = self._read()
+        self._samples: deque[tuple[Sample, Mapping[str, Sample]]] = deque(
+            maxlen=int(KEPT_SECONDS / SAMPLE_SECONDS)
+        )
+        self._last, self._last_users = self._read(), read_users()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="history", daemon=True)
         self._thread.start()
@@ -71,14 +107,28 @@ class History:
     def take(self) -> None:
         """Add a sample of the time since the last one."""
         with self._lock:
-            reading = self._read()
-            self._samples.append(_compare(self._last, reading))
-            self._last = reading
+            reading, users = self._read(), self._read_users()
+            grown = {user for user, totals in users.items() if totals != self._last_users.get(user)}
+            own = {user: self._compare_user(user, users, reading.at) for user in grown}
+            self._samples.append((_compare(self._last, reading), own))
+            self._last, self._last_users = reading, users
 
-    def list_samples(self) -> Sequence[dict[str, float | None]]:
-        """Return the samples, oldest first, and one of the time since the last of them."""
+    def list_samples(self, user: str | None = None) -> Sequence[Sample]:
+        """Return the samples, oldest first, and one of the time since the last of them.
+
+        Args:
+            user: whose statements are counted, without levels of the whole gateway; None for all.
+        """
         with self._lock:
-            return [*self._samples, _compare(self._last, self._read())]
+            reading = self._read()
+            if user is None:
+                return [*(sample for sample, _ in self._samples), _compare(self._last, reading)]
+            latest = self._compare_user(user, self._read_users(), reading.at)
+            return [*(own.get(user) or _rest(sample) for sample, own in self._samples), latest]
+
+    def _compare_user(self, user: str, users: Mapping[str, Totals], at: float) -> Sample:
+        before = self._last_users.get(user, _NOTHING).to_reading(self._last.at)
+        return _compare(before, users.get(user, _NOTHING).to_reading(at))
 
     def _run(self) -> None:
         while not self._stopped.wait(SAMPLE_SECONDS):
@@ -96,10 +146,20 @@ class History:
         return _Reading(self._clock(), totals, tuple(buckets))
 
 
-def _compare(before: _Reading, after: _Reading) -> dict[str, float | None]:
+def _rest(sample: Sample) -> Sample:
+    """Return a sample of the same time for a user who did nothing."""
+    return {
+        **dict.fromkeys(sample),
+        **dict.fromkeys(_RATES, 0.0),
+        "at": sample["at"],
+        "seconds": sample["seconds"],
+    }
+
+
+def _compare(before: _Reading, after: _Reading) -> Sample:
     """Return one sample: levels at its end, and what happened in each second of it."""
     seconds = max(after.at - before.at, 0.001)
-    sample: dict[str, float | None] = {"at": round(after.at, 3), "seconds": round(seconds, 3)}
+    sample: Sample = {"at": round(after.at, 3), "seconds": round(seconds, 3)}
     for name, counter in _RATES.items():
         metric = f"{_PREFIX}{counter}"
         # Counters of a dropped table are gone from the sum.

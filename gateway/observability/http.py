@@ -5,8 +5,12 @@
 - `/readyz`: 200 while it should be sent queries, else 503; either with the reasons
 - `/healthz`: the same in the words of gRPC's health protocol, as JSON
 - `/console/` and `/api/`: the console, where it is offered
+
+The event loop of this port answers probes itself. Whatever may wait runs in threads of an executor of its
+own, so that neither scrapers nor users of the console keep probes waiting.
 """
 
+import asyncio
 import gzip
 import logging
 import socket
@@ -14,6 +18,7 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from http import HTTPStatus
 
 import uvicorn
@@ -24,6 +29,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from gateway.observability.connections import BoundedConnection, Connections
+from gateway.observability.hosts import HostCheck, RequestCheck
 from memwal.errors import LanceGatewayError, UnavailableError
 from memwal.storage.files import Storage
 
@@ -33,12 +40,14 @@ _LISTING_SECONDS = 5.0
 
 
 class Readiness:
-    """Readiness: from the start of the gateway to its draining, while the root can be listed."""
+    """Readiness: from the start of the gateway to its draining, while the root can be listed.
+
+    The reasons name neither the root nor what storage said: everybody may ask for them. The log has both.
+    """
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
         self._state: str | None = "the gateway is starting"
-        self._lock = threading.Lock()
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="readiness")
         self._listing: Future[str | None] | None = None
         self._known: tuple[float, str | None] | None = None
@@ -55,32 +64,34 @@ class Readiness:
         """Stop checking the root."""
         self._executor.shutdown(wait=False, cancel_futures=True)
 
-    def list_reasons(self) -> list[str]:
-        """Return why the gateway is not ready; an empty list if it is."""
-        return [reason for reason in (self._state, self._check_listing()) if reason is not None]
+    async def list_reasons(self) -> list[str]:
+        """Return why the gateway is not ready; an empty list if it is. For use on one event loop."""
+        return [reason for reason in (self._state, await self._check_listing()) if reason is not None]
 
-    def _check_listing(self) -> str | None:
-        with self._lock:
-            if self._known is not None and time.monotonic() - self._known[0] < _KEPT_SECONDS:
-                return self._known[1]
-            # A listing that hangs is waited for again, not repeated.
-            if self._listing is None:
-                self._listing = self._executor.submit(self._list)
-            try:
-                answer = self._listing.result(_LISTING_SECONDS)
-            except TimeoutError:
-                return f"{self._storage.uri} was not listed within {_LISTING_SECONDS:g} s"
+    async def _check_listing(self) -> str | None:
+        if self._known is not None and time.monotonic() - self._known[0] < _KEPT_SECONDS:
+            return self._known[1]
+        # A listing that hangs is waited for again, not repeated.
+        if self._listing is None:
+            self._listing = self._executor.submit(self._list)
+        listing = self._listing
+        await asyncio.wait([asyncio.wrap_future(listing)], timeout=_LISTING_SECONDS)
+        if not listing.done():
+            return f"the root was not listed within {_LISTING_SECONDS:g} s"
+        if self._listing is listing:
             self._listing = None
-            self._known = (time.monotonic(), answer)
-            return answer
+            self._known = (time.monotonic(), listing.result())
+        return listing.result()
 
     def _list(self) -> str | None:
         try:
             if self._storage.list() or self._storage.exists("")[0]:
                 return None
         except (LanceGatewayError, OSError) as error:
-            return f"{self._storage.uri} can't be listed: {error}"
-        return f"{self._storage.uri} does not exist"
+            logger.warning("not ready: %s can't be listed: %s", self._storage.uri, error)
+            return "the root can't be listed"
+        logger.warning("not ready: %s does not exist", self._storage.uri)
+        return "the root does not exist"
 
 
 logger = logging.getLogger(__name__)
@@ -90,6 +101,9 @@ _UNCACHED = {"Cache-Control": "no-store"}
 # Streams that are under way when the server closes are ended after so long.
 _GRACE_SECONDS = 1
 _BACKLOG = 128
+_SCRAPING_THREADS = 2
+PROBES = frozenset({"/livez", "/readyz", "/healthz"})
+"""Paths that are answered even when the port has as many connections as it may."""
 
 
 class HttpServer:
@@ -100,22 +114,34 @@ class HttpServer:
         readiness: what `/readyz` says.
         host: address to listen on.
         port: port to listen on; 0 takes any free one, which `port` then tells.
+        max_connections: connections at a time. Some more are taken for probes.
+        hosts: the names under which requests may come; None takes all of them.
 
     Raises:
         UnavailableError: the address can't be listened on.
     """
 
-    def __init__(self, registry: CollectorRegistry, readiness: Readiness, host: str, port: int) -> None:
+    def __init__(
+        self,
+        registry: CollectorRegistry,
+        readiness: Readiness,
+        host: str,
+        port: int,
+        *,
+        max_connections: int = 512,
+        hosts: HostCheck | None = None,
+    ) -> None:
         self._socket = _listen(host, port)
         self.port: int = self._socket.getsockname()[1]
+        self._watching = _Watching(registry, readiness)
         self._app = Starlette(
-            routes=_Watching(registry, readiness).list_routes(),
-            exception_handlers={HTTPStatus.NOT_FOUND: _refuse_path},
+            routes=self._watching.list_routes(), exception_handlers={HTTPStatus.NOT_FOUND: _refuse_path}
         )
+        connections = Connections(max_connections)
         self._server = uvicorn.Server(
             uvicorn.Config(
-                self._app,
-                http="h11",
+                RequestCheck(self._app, connections, PROBES, hosts),
+                http=partial(BoundedConnection, connections),  # type: ignore[arg-type]
                 ws="none",
                 loop="asyncio",
                 lifespan="off",
@@ -123,6 +149,7 @@ class HttpServer:
                 access_log=False,
                 server_header=False,
                 proxy_headers=False,
+                backlog=_BACKLOG,
                 timeout_graceful_shutdown=_GRACE_SECONDS,
             )
         )
@@ -140,24 +167,32 @@ class HttpServer:
         self._server.should_exit = True
         self._thread.join()
         self._socket.close()
+        self._watching.close()
 
 
 class _Watching:
-    """The paths that scrapers and probes ask; their handlers run in threads, as listing storage waits."""
+    """The paths that scrapers and probes ask."""
 
     def __init__(self, registry: CollectorRegistry, readiness: Readiness) -> None:
         self._registry = registry
         self._readiness = readiness
+        self._executor = ThreadPoolExecutor(_SCRAPING_THREADS, thread_name_prefix="metrics")
+
+    def close(self) -> None:
+        self._executor.shutdown(wait=False, cancel_futures=True)
 
     def list_routes(self) -> list[BaseRoute]:
         return [
             Route("/metrics", self._send_metrics),
-            Route("/livez", lambda _: Response(b"ok\n", headers=_UNCACHED, media_type=_TEXT)),
+            Route("/livez", self._send_life),
             Route("/readyz", self._send_readiness),
             Route("/healthz", self._send_health),
         ]
 
-    def _send_metrics(self, request: Request) -> Response:
+    async def _send_metrics(self, request: Request) -> Response:
+        return await asyncio.get_running_loop().run_in_executor(self._executor, self._encode, request)
+
+    def _encode(self, request: Request) -> Response:
         encode, content_type = choose_encoder(request.headers.get("accept", ""))
         body, headers = encode(self._registry), dict(_UNCACHED)
         if "gzip" in request.headers.get("accept-encoding", ""):
@@ -165,13 +200,16 @@ class _Watching:
             headers["Content-Encoding"] = "gzip"
         return Response(body, headers={**headers, "Content-Type": content_type})
 
-    def _send_readiness(self, request: Request) -> Response:  # noqa: ARG002 - every handler has one
-        reasons = self._readiness.list_reasons()
+    async def _send_life(self, request: Request) -> Response:  # noqa: ARG002 - every handler has one
+        return Response(b"ok\n", headers=_UNCACHED, media_type=_TEXT)
+
+    async def _send_readiness(self, request: Request) -> Response:  # noqa: ARG002 - as above
+        reasons = await self._readiness.list_reasons()
         text = "".join(f"{reason}\n" for reason in reasons) or "ok\n"
         return Response(text, _choose_status(reasons), _UNCACHED, _TEXT)
 
-    def _send_health(self, request: Request) -> Response:  # noqa: ARG002 - as above
-        reasons = self._readiness.list_reasons()
+    async def _send_health(self, request: Request) -> Response:  # noqa: ARG002 - as above
+        reasons = await self._readiness.list_reasons()
         health = {"status": "NOT_SERVING" if reasons else "SERVING", "reasons": reasons}
         return JSONResponse(health, _choose_status(reasons), _UNCACHED)
 
@@ -187,7 +225,7 @@ def _listen(host: str, port: int) -> socket.socket:
         ) from error
 
 
-def _refuse_path(request: Request, error: Exception) -> Response:  # noqa: ARG001 - as Starlette calls it
+async def _refuse_path(request: Request, error: Exception) -> Response:  # noqa: ARG001 - as Starlette calls it
     body = b"there are /metrics, /livez, /readyz and /healthz; the console, if it is on, is at /console/\n"
     return Response(body, HTTPStatus.NOT_FOUND, _UNCACHED, _TEXT)
 

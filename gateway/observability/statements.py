@@ -10,6 +10,7 @@ from itertools import accumulate
 from threading import RLock
 from typing import Any, Literal
 
+from cachetools import LRUCache
 from prometheus_client import (
     CollectorRegistry,
     GCCollector,
@@ -26,10 +27,13 @@ from pythonjsonlogger.json import JsonFormatter
 from gateway.auth.calls import RpcObserver
 from gateway.execution.query import Query, QueryState, current_statement
 from gateway.execution.running_queries import QueryObserver
+from gateway.observability.history import Totals
+from gateway.observability.repeated_lines import RepeatedLines
 from planner.bridge.run_control import SEARCH_KINDS
 
 _RPC_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 _QUERY_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
+_MAX_USERS = 1000
 _ENDED = (QueryState.FINISHED, QueryState.FAILED, QueryState.CANCELLED)
 
 
@@ -49,9 +53,21 @@ class _Seconds:
         self._counts[bisect_left(self._bounds, seconds)] += 1
         self._sum += seconds
 
+    def list_buckets(self) -> tuple[tuple[float, float], ...]:
+        """Return each upper bound, the last one infinite, with how many were at most as long."""
+        return tuple(zip((*self._bounds, float("inf")), map(float, accumulate(self._counts)), strict=True))
+
     def add_to(self, family: HistogramMetricFamily, labels: Sequence[str] = ()) -> None:
         bounds = [*map(floatToGoString, self._bounds), "+Inf"]
         family.add_metric(labels, list(zip(bounds, accumulate(self._counts), strict=True)), self._sum)
+
+
+class _UserCounts:
+    """What the statements of one user did."""
+
+    def __init__(self) -> None:
+        self.statements = self.sent_rows = self.affected_rows = 0
+        self.seconds = _Seconds(_QUERY_SECONDS)
 
 
 class Metrics(Collector, QueryObserver, RpcObserver):
@@ -74,6 +90,8 @@ class Metrics(Collector, QueryObserver, RpcObserver):
         self._queue_seconds = _Seconds(_QUERY_SECONDS)
         self._first_batch_seconds = _Seconds(_QUERY_SECONDS)
         self._rows = self._bytes = self._affected = 0
+        # For the users themselves: series of Prometheus would be too many.
+        self._users: LRUCache[str, _UserCounts] = LRUCache(_MAX_USERS)
         self._regions_kept = self._regions_pruned = 0
         self._searches = dict.fromkeys(SEARCH_KINDS, 0)
         self.registry.register(self)
@@ -97,8 +115,13 @@ class Metrics(Collector, QueryObserver, RpcObserver):
             self._rows += query.rows
             self._bytes += query.bytes
             self._affected += query.affected or 0
+            own = self._users.setdefault(query.user, _UserCounts())
+            own.statements += 1
+            own.sent_rows += query.rows
+            own.affected_rows += query.affected or 0
             if query.started_at is None:
                 return
+            own.seconds.add(query.run_seconds)
             self._queue_seconds.add(query.queue_seconds)
             self._query_seconds.add(query.run_seconds)
             if query.first_batch_at is not None:
@@ -108,6 +131,14 @@ class Metrics(Collector, QueryObserver, RpcObserver):
                 self._regions_pruned += read.regions - read.regions_kept
                 if read.search is not None:
                     self._searches[read.search] += 1
+
+    def read_users(self) -> dict[str, Totals]:
+        """Return what the statements of each user did, of those who ran some lately."""
+        with self._lock:
+            return {
+                user: Totals(own.statements, own.sent_rows, own.affected_rows, own.seconds.list_buckets())
+                for user, own in self._users.items()
+            }
 
     def collect(self) -> list[Metric]:
         """Return all metrics."""
@@ -240,6 +271,7 @@ def configure(log_format: LogFormat, level: str) -> None:
     """
     handler = logging.StreamHandler(sys.stderr)
     handler.addFilter(_add_query)
+    handler.addFilter(RepeatedLines(handler.emit))
     fields = ["levelname", "name", "message", "threadName", *_FIELDS]
     names = {"levelname": "level", "name": "logger", "threadName": "thread"}
     is_json = log_format == "json"

@@ -147,6 +147,7 @@ class Call:
         transaction_id: by which the call, or what it brings back, names the transaction; b"" if that is
             the session's.
         offered: the id that a session of the client would have, None where it was offered none.
+        request: of the client that the call is for; "" where it names none.
     """
 
     peer: str
@@ -161,6 +162,7 @@ class Call:
     transaction: Transaction | None = None
     transaction_id: bytes = b""
     offered: str | None = None
+    request: str = ""
 
     @property
     def temporary(self) -> str:

@@ -17,16 +17,20 @@ from gateway.execution.running_queries import QueryObserver
 from gateway.observability.disks import Disks, list_disk_directories
 from gateway.observability.gauges import Gauges, WriteEvents, WriteGauges, WriteMetrics
 from gateway.observability.history import History
+from gateway.observability.hosts import HostCheck
 from gateway.observability.http import HttpServer, Readiness
 from gateway.observability.statements import Metrics, QueryLog, WriteAudit
+from gateway.protocol.errors import QueryCancelledError
 from gateway.server import GatewayServer
 from gateway.start.opening import is_loopback
+from memwal.errors import copy_error
 from planner.engine import PreparedQuery, QueryEngine
 from planner.plans.query_planner import CreateQuery, CreateUnbound
 from planner.tables.state.catalog import Catalog
 
 if TYPE_CHECKING:
     from gateway.observability.console.jobs.supervisor import Supervisor
+    from gateway.observability.console.visits import Visits
     from gateway.observability.tracing import Tracing
 
 logger = logging.getLogger(__name__)
@@ -46,6 +50,7 @@ class Observability:
         catalog: of the gateway.
         flight_port: as configured; the HTTP port may follow from it.
         writes: events of the catalog's writers; None if they have no observers.
+        is_open: whether callers need no credentials.
 
     Raises:
         UnavailableError: the HTTP port is taken.
@@ -57,6 +62,8 @@ class Observability:
         catalog: Catalog,
         flight_port: int,
         writes: WriteEvents | None = None,
+        *,
+        is_open: bool = False,
     ) -> None:
         self.metrics = Metrics()
         self.readiness = Readiness(catalog.storage)
@@ -65,12 +72,20 @@ class Observability:
         self._audit = WriteAudit()
         self._tracing: Tracing | None = None
         self._history: History | None = None
+        self._visits: Visits | None = None
         self._jobs: Supervisor | None = None
         self._disks = Disks(list_disk_directories(catalog))
         port = choose_http_port(config, flight_port)
         self.http: HttpServer | None = None
         if port is not None:
-            self.http = HttpServer(self.metrics.registry, self.readiness, config.http_host, port)
+            self.http = HttpServer(
+                self.metrics.registry,
+                self.readiness,
+                config.http_host,
+                port,
+                max_connections=config.http_connections,
+                hosts=HostCheck.of((config.http_host, *config.http_names)) if is_open else None,
+            )
             host = f"[{config.http_host}]" if ":" in config.http_host else config.http_host
             logger.info("metrics and health at http://%s:%d", host, self.http.port)
         if config.otlp_endpoint:
@@ -140,13 +155,13 @@ class Observability:
         self.metrics.registry.register(self._disks)
         self.readiness.start()
 
-    def offer_console(self, loaded: Loaded, security: Security, flight_port: int) -> None:
+    def offer_console(self, loaded: Loaded, security: Security, server: GatewayServer) -> None:
         """Serve the console on the HTTP port, unless that is off or would let strangers in.
 
         Args:
             loaded: all of the configuration.
             security: of the Flight SQL server, whose users the console has.
-            flight_port: that the Flight SQL server listens on.
+            server: of Flight SQL, which the console is a client of.
         """
         config = loaded.config
         host = config.observability.http_host
@@ -166,13 +181,17 @@ class Observability:
         from gateway.observability.console.jobs.supervisor import Supervisor  # noqa: PLC0415
         from gateway.observability.console.sessions import ConsoleSessions  # noqa: PLC0415
         from gateway.observability.console.statements import OwnGateway  # noqa: PLC0415
+        from gateway.observability.console.visits import Visits  # noqa: PLC0415
 
-        gateway = OwnGateway.locate(config.server.host, flight_port, is_encrypted=bool(security.tls))
-        self._history = History(self.metrics.registry)
-        sessions = ConsoleSessions(gateway, security.authenticator, host)
+        gateway = OwnGateway.locate(config.server.host, server.port, is_encrypted=bool(security.tls))
+        self._history = History(self.metrics.registry, read_users=self.metrics.read_users)
+        sessions = ConsoleSessions(gateway, security.authenticator)
+        left = QueryCancelledError("the client of the HTTP port cancelled the request, or went away")
+        self._visits = visits = Visits(lambda name: server.queries.cancel_request(name, copy_error(left)))
         self._jobs = Supervisor(JobSettings.read(loaded))
-        jobs = JobRoutes(sessions, self._jobs, security.access)
-        self.http.offer([*jobs.list_routes(), *Console(sessions, self._history).list_routes()])
+        jobs = JobRoutes(sessions, visits, self._jobs, security.access)
+        console = Console(sessions, visits, self._history, security.access)
+        self.http.offer([*jobs.list_routes(), *console.list_routes()])
         shown = f"[{host}]" if ":" in host else host
         logger.info("console at http://%s:%d/console/", shown, self.http.port)
 
@@ -184,6 +203,8 @@ class Observability:
             self._jobs.close()
         if self.http is not None:
             self.http.close()
+        if self._visits is not None:
+            self._visits.close()
         if self._history is not None:
             self._history.close()
         self._disks.close()

@@ -92,7 +92,13 @@ def serve(loaded: Loaded) -> None:
         shared = SharedCache.open(plan.shared.directory, plan.shared.nbytes, is_required=plan.shared.is_named)
         catalog = open_catalog(config, writing.options, plan.cache_bytes, shared)
         stack.callback(catalog.close)
-        observability = Observability(config.observability, catalog, config.server.port, events)
+        observability = Observability(
+            config.observability,
+            catalog,
+            config.server.port,
+            events,
+            is_open=security.authenticator is None,
+        )
         stack.callback(observability.close)
         pool = None if plan.worker is None else WorkerPool(plan.workers, plan.worker)
         if pool is not None:
@@ -198,7 +204,7 @@ def _start(
             f"cannot listen on {host}:{port}: {find_listening_problem(host, port) or error}; "
             "choose another --port (0 takes any free one) or --host"
         ) from error
-    observability.offer_console(loaded, security, server.port)
+    observability.offer_console(loaded, security, server)
     observability.watch(server)
     return server
 

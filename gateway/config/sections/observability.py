@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field, field_validator
 
 from gateway.config.sections.section import Section
-from gateway.config.value_types import HttpPort, Seconds
+from gateway.config.value_types import HttpPort, Names, Seconds
 
 
 class ObservabilitySection(Section):
@@ -17,6 +17,17 @@ class ObservabilitySection(Section):
     http_port: HttpPort = Field(
         default="auto",
         description="Port of the same; auto is the one after server.port (any free one if that is 0).",
+    )
+    http_names: Names = Field(
+        default=(),
+        description="Names under which that port is reached. Without authentication, requests under others "
+        "than these, loopback ones and the address that they come to are refused.",
+    )
+    http_connections: int = Field(
+        default=512,
+        ge=1,
+        description="Connections of that port at a time; beyond them only /livez, /readyz and /healthz are "
+        "answered. They take a quarter of the open files at most.",
     )
     console: bool = Field(
         default=True,

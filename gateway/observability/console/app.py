@@ -2,32 +2,36 @@
 
 import json
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import anyio.to_thread
-import pyarrow as pa
-from pydantic import Field
-from starlette.concurrency import run_in_threadpool
+from pydantic import Field, field_validator
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from gateway.auth.credentials import UnauthenticatedError
+from gateway.auth.credentials import UnauthenticatedError, normalise_address
 from gateway.observability.console.answers import FORMATS, NDJSON, Answer
-from gateway.observability.console.handling import FAILURES, HEADERS, Body, handle_failures, read_body
+from gateway.observability.console.handling import FAILURES, HEADERS, Body, read_body
 from gateway.observability.console.jobs.routes import RUNNING_JOBS
 from gateway.observability.console.sessions import COOKIE, ConsoleSession, ConsoleSessions, set_cookie
 from gateway.observability.console.statements import Result
+from gateway.observability.console.visits import LOGINS, Visit, Visits
 from gateway.observability.history import History
+from gateway.observability.hosts import find_scheme
+from gateway.protocol.identity import Identity
 from memwal.errors import InvalidInputError
+from planner.access.rights import Access
 from protos.flight_sql import format_error
 
 _STATIC = Path(__file__).with_name("static")
+_MAX_DEPTH = 32
+_MAX_LOGIN_BYTES = 64 << 10
+_LOGIN_SECONDS = 10.0
 
 
 class LoginBody(Body):
@@ -42,6 +46,16 @@ class _StatementBody(Body):
     sql: str
     parameters: list[Any] = Field(default=[], max_length=1000)
     options: dict[str, str | int | bool] = Field(default={}, max_length=20)
+
+    @field_validator("parameters")
+    @classmethod
+    def _check_depth(cls, value: list[Any]) -> list[Any]:
+        level: list[Any] = value
+        for _ in range(_MAX_DEPTH):
+            level = [part for one in level for part in _list_parts(one)]
+            if not level:
+                return value
+        raise ValueError(f"lists and objects are nested more than {_MAX_DEPTH} deep")
 
 
 class QueryBody(_StatementBody):
@@ -67,108 +81,143 @@ class Console:
 
     Args:
         sessions: who asks.
+        visits: what they ask.
         history: what the gateway did in the last hour.
+        find_access: what somebody may see.
     """
 
-    def __init__(self, sessions: ConsoleSessions, history: History) -> None:
+    def __init__(
+        self,
+        sessions: ConsoleSessions,
+        visits: Visits,
+        history: History,
+        find_access: Callable[[Identity], Access],
+    ) -> None:
         self._sessions = sessions
+        self._visits = visits
         self._history = history
+        self._find_access = find_access
 
     def list_routes(self) -> list[BaseRoute]:
         """Return the paths, for the server of the HTTP port."""
+        serve = self._visits.serve
         return [
             Route("/api/openapi.json", self._describe),
-            Route("/api/login", handle_failures(self._log_in), methods=["POST"]),
-            Route("/api/logout", handle_failures(self._log_out), methods=["POST"]),
-            Route("/api/session", handle_failures(self._show_session)),
-            Route("/api/query", handle_failures(self._query), methods=["POST"]),
-            Route("/api/plan", handle_failures(self._plan), methods=["POST"]),
-            Route("/api/functions", handle_failures(self._list_functions)),
-            Route("/api/tables", handle_failures(self._list_tables)),
-            Route("/api/history", handle_failures(self._show_history)),
-            Route("/api/statements", handle_failures(self._list_statements)),
-            Route("/api/statements/kill", handle_failures(self._kill), methods=["POST"]),
-            Route("/console", lambda _: RedirectResponse("/console/")),
+            Route("/api/login", serve(self._log_in), methods=["POST"]),
+            Route("/api/logout", serve(self._log_out), methods=["POST"]),
+            Route("/api/session", serve(self._show_session), methods=["GET"]),
+            Route("/api/query", serve(self._query), methods=["POST"]),
+            Route("/api/plan", serve(self._plan), methods=["POST"]),
+            Route("/api/functions", serve(self._list_functions), methods=["GET"]),
+            Route("/api/tables", serve(self._list_tables), methods=["GET"]),
+            Route("/api/history", serve(self._show_history), methods=["GET"]),
+            Route("/api/statements", serve(self._list_statements), methods=["GET"]),
+            Route("/api/statements/kill", serve(self._kill), methods=["POST"]),
+            Route("/console", self._redirect),
             Mount("/console", _Pages(directory=_STATIC, html=True)),
         ]
 
     async def _describe(self, request: Request) -> Response:  # noqa: ARG002 - every handler has one
         return FileResponse(_STATIC / "openapi.json", headers=HEADERS)
 
-    async def _log_in(self, request: Request) -> Response:
+    async def _redirect(self, request: Request) -> Response:  # noqa: ARG002 - as above
+        return RedirectResponse("/console/")
+
+    async def _log_in(self, visit: Visit) -> Response:
+        request = visit.request
         self._sessions.check_origin(request)
-        body = await read_body(request, LoginBody)
-        cookie, session = await run_in_threadpool(self._sessions.log_in, body.user, body.password, body.token)
+        address = normalise_address("" if request.client is None else request.client.host)
+        self._sessions.check_address(address)
+        body = await read_body(request, LoginBody, _MAX_LOGIN_BYTES, _LOGIN_SECONDS)
+        visit.enter(LOGINS)
+        log_in = partial(self._sessions.log_in, body.user, body.password, body.token, address)
+        cookie, session = await visit.run(log_in, "logins")
         response = JSONResponse(_describe_session(session))
-        set_cookie(response, cookie, is_encrypted=request.url.scheme == "https")
+        set_cookie(response, cookie, is_encrypted=find_scheme(request.headers) == "https")
         return response
 
-    async def _log_out(self, request: Request) -> Response:
-        self._sessions.find(request)
-        self._sessions.log_out(request)
+    async def _log_out(self, visit: Visit) -> Response:
+        await self._find(visit)
+        self._sessions.log_out(visit.request)
         response = JSONResponse({})
         response.delete_cookie(COOKIE, path="/")
         return response
 
-    async def _show_session(self, request: Request) -> Response:
-        self._sessions.check_origin(request)
+    async def _show_session(self, visit: Visit) -> Response:
         try:
-            return JSONResponse(_describe_session(self._sessions.find(request)))
+            return JSONResponse(_describe_session(await self._find(visit)))
         except UnauthenticatedError:
             return JSONResponse({"user": None, "needs_login": self._sessions.needs_login})
 
-    async def _query(self, request: Request) -> Response:
-        session = await run_in_threadpool(self._sessions.find, request)
-        chosen = FORMATS.get(request.headers.get("accept", "*/*").partition(";")[0].strip())
+    async def _query(self, visit: Visit) -> Response:
+        session = await self._find(visit)
+        chosen = FORMATS.get(visit.request.headers.get("accept", "*/*").partition(";")[0].strip())
         chosen = chosen or FORMATS[NDJSON]
-        body = await read_body(request, QueryBody)
+        body = await read_body(visit.request, QueryBody)
         started = time.perf_counter()
-        run = session.connection.run
-        result = await run_in_threadpool(run, body.sql, body.parameters, body.options)
-        try:
-            answer = chosen.create(result.schema)
-        except pa.ArrowException:
-            result.cancel()
-            raise
-        stream = _stream(result, answer, body.max_rows, started)
+
+        def run() -> Result:
+            result = session.connection.run(body.sql, body.parameters, body.options)
+            # Also where nobody waits for it any more: its statement begins when its first rows are read.
+            visit.at_end.callback(result.cancel)
+            return result
+
+        result = await visit.run(run)
+        answer = chosen.create(result.schema)
+        stream = _stream(visit, result, answer, body.max_rows, started)
         return StreamingResponse(stream, media_type=chosen.media_type)
 
-    async def _plan(self, request: Request) -> Response:
-        session = await run_in_threadpool(self._sessions.find, request)
-        body = await read_body(request, PlanBody)
+    async def _plan(self, visit: Visit) -> Response:
+        session = await self._find(visit)
+        body = await read_body(visit.request, PlanBody)
         explain = "EXPLAIN ANALYZE FORMAT JSON " if body.analyze else "EXPLAIN "
-        run = session.connection.run
-        result = await run_in_threadpool(run, explain + body.sql, body.parameters, body.options)
-        rows = (await _read_all(request, result)).to_pylist()
+
+        def run() -> list[dict[str, Any]]:
+            result = session.connection.run(explain + body.sql, body.parameters, body.options)
+            rows: list[dict[str, Any]] = result.read_all().to_pylist()
+            return rows
+
+        rows = await visit.run(run)
         return JSONResponse({"tree": json.loads(rows[0]["plan"])} if body.analyze else {"plan": rows})
 
-    async def _list_tables(self, request: Request) -> Response:
-        session = await run_in_threadpool(self._sessions.find, request)
-        return JSONResponse(await _fetch_all(session, _TABLES))
+    async def _list_tables(self, visit: Visit) -> Response:
+        return JSONResponse(await self._fetch_all(visit, _TABLES))
 
-    async def _list_functions(self, request: Request) -> Response:
-        session = await run_in_threadpool(self._sessions.find, request)
-        rows = await run_in_threadpool(session.connection.fetch, _FUNCTIONS)
-        return JSONResponse({"functions": _group_functions(rows)})
+    async def _list_functions(self, visit: Visit) -> Response:
+        found = await self._fetch_all(visit, {"functions": _FUNCTIONS})
+        return JSONResponse({"functions": _group_functions(found["functions"])})
 
-    async def _show_history(self, request: Request) -> Response:
-        await run_in_threadpool(self._sessions.find, request)
-        return JSONResponse({"samples": await run_in_threadpool(self._history.list_samples)})
+    async def _show_history(self, visit: Visit) -> Response:
+        session = await self._find(visit)
+        user = None if self._find_access(session.identity).is_admin else session.user
+        samples = await visit.run(partial(self._history.list_samples, user))
+        return JSONResponse({"samples": samples})
 
-    async def _list_statements(self, request: Request) -> Response:
-        session = await run_in_threadpool(self._sessions.find, request)
-        found = await _fetch_all(session, _STATEMENTS)
+    async def _list_statements(self, visit: Visit) -> Response:
+        found = await self._fetch_all(visit, _STATEMENTS)
         for name, shown in _MAX_FINISHED.items():
             found[name] = [row for row in found[name] if row["statement"] not in _OWN][:shown]
         return JSONResponse(found)
 
-    async def _kill(self, request: Request) -> Response:
-        session = await run_in_threadpool(self._sessions.find, request)
-        body = await read_body(request, KillBody)
+    async def _kill(self, visit: Visit) -> Response:
+        session = await self._find(visit)
+        body = await read_body(visit.request, KillBody)
         if "'" in body.query_id:
             raise InvalidInputError(f"{body.query_id!r} is no id of a statement: see /api/statements")
-        rows = await run_in_threadpool(session.connection.fetch, f"KILL QUERY '{body.query_id}'")
+        rows = await visit.run(partial(session.connection.fetch, f"KILL QUERY '{body.query_id}'"))
         return JSONResponse(rows[0])
+
+    async def _find(self, visit: Visit) -> ConsoleSession:
+        return await self._sessions.enter(visit)
+
+    async def _fetch_all(self, visit: Visit, statements: dict[str, str]) -> dict[str, Any]:
+        """Return the rows of several small results."""
+        session = await self._find(visit)
+
+        def fetch() -> dict[str, Any]:
+            return {name: session.connection.fetch(sql) for name, sql in statements.items()}
+
+        return await visit.run(fetch)
 
 
 _FUNCTIONS = "SHOW FUNCTIONS"
@@ -209,36 +258,6 @@ class _Pages(StaticFiles):
         return response
 
 
-async def _read_all(request: Request, result: Result) -> pa.Table:
-    """Return all rows of a small result; stop its statement when its client goes away."""
-
-    async def watch() -> None:
-        # The body was read: what comes next is that the client goes.
-        while (await request.receive())["type"] != "http.disconnect":
-            pass
-        result.cancel()
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(watch)
-        rows = await anyio.to_thread.run_sync(_read_or_error, result)
-        tasks.cancel_scope.cancel()
-    if isinstance(rows, Exception):
-        raise rows
-    return rows
-
-
-def _read_or_error(result: Result) -> pa.Table | Exception:
-    """Return all rows, or what failed: a group of tasks would wrap it."""
-    try:
-        return result.read_all()
-    except FAILURES as error:
-        return error
-
-
-async def _fetch_all(session: ConsoleSession, statements: dict[str, str]) -> dict[str, Any]:
-    return {name: await run_in_threadpool(session.connection.fetch, sql) for name, sql in statements.items()}
-
-
 def _group_functions(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the functions by name, each with all of its signatures."""
     functions: dict[str, dict[str, Any]] = {}
@@ -265,20 +284,18 @@ def _describe_session(session: ConsoleSession) -> dict[str, object]:
 
 
 async def _stream(
-    result: Result, answer: Answer, max_rows: int | None, started: float
+    visit: Visit, result: Result, answer: Answer, max_rows: int | None, started: float
 ) -> AsyncIterator[bytes]:
-    """Yield the rows of a result; stop its statement when nobody reads them any more."""
-    # A thread that waits for rows is left behind when the client goes: the cancellation ends its wait.
-    run = partial(anyio.to_thread.run_sync, abandon_on_cancel=True)
+    """Yield the rows of a result."""
     batches, rows, is_cut = iter(result), 0, False
     try:
         yield answer.begin()
-        while (batch := await run(next, batches, None)) is not None:
+        while (batch := await visit.proceed(partial(next, batches, None))) is not None:
             if max_rows is not None and rows + batch.num_rows > max_rows:
                 batch, is_cut = batch.slice(0, max_rows - rows), True
             rows += batch.num_rows
             chunks = answer.write(batch)
-            while (chunk := await run(next, chunks, None)) is not None:
+            while (chunk := await visit.proceed(partial(next, chunks, None))) is not None:
                 yield chunk
             if is_cut:
                 break
@@ -292,5 +309,14 @@ async def _stream(
         if failure is None:
             raise
         yield failure
-    finally:
-        result.cancel()
+
+
+def _list_parts(value: object) -> Iterable[Any]:
+    """Return what a value of JSON is made of."""
+    match value:
+        case list():
+            return value
+        case dict():
+            return value.values()
+        case _:
+            return ()

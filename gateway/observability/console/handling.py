@@ -1,8 +1,8 @@
 """What all handlers of the API share: bodies, headers of answers, and statuses of failures."""
 
-from collections.abc import Awaitable, Callable
+import asyncio
 from http import HTTPStatus
-from typing import Final, TypeVar
+from typing import ClassVar, Final, TypeVar
 
 import pyarrow as pa
 from pyarrow import flight
@@ -36,8 +36,18 @@ HEADERS: Final = {
 }
 """Headers of every answer."""
 _MAX_BODY_BYTES = 4 << 20
+_BODY_SECONDS = 30.0
+
+
+class BodyTimeoutError(LanceGatewayError):
+    """The body of a request did not come in time."""
+
+    status: ClassVar[str] = "DEADLINE_EXCEEDED"
+
+
 _STATUSES: tuple[tuple[type[Exception], HTTPStatus], ...] = (
     (UnauthenticatedError, HTTPStatus.UNAUTHORIZED),
+    (BodyTimeoutError, HTTPStatus.REQUEST_TIMEOUT),
     (PermissionDeniedError, HTTPStatus.FORBIDDEN),
     (InvalidInputError, HTTPStatus.BAD_REQUEST),
     (NotFoundError, HTTPStatus.NOT_FOUND),
@@ -66,20 +76,14 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
 
 
-def handle_failures(
-    handle: Callable[[Request], Awaitable[Response]],
-) -> Callable[[Request], Awaitable[Response]]:
-    """Return a handler that answers failures with JSON and a fitting status."""
-
-    async def answer(request: Request) -> Response:
-        try:
-            response = await handle(request)
-        except FAILURES as error:
-            response = JSONResponse({"error": format_error(error)}, _find_status(error))
-        response.headers.update(HEADERS)
-        return response
-
-    return answer
+def build_failure(error: Exception) -> Response:
+    """Return the answer for a failure: JSON, under a fitting status."""
+    status = _find_status(error)
+    seconds = getattr(error, "retry_seconds", None)
+    if seconds is None:
+        return JSONResponse({"error": format_error(error)}, status)
+    headers = {"retry-after": str(seconds)}
+    return JSONResponse({"error": format_error(error)}, HTTPStatus.TOO_MANY_REQUESTS, headers)
 
 
 def _find_status(error: Exception) -> HTTPStatus:
@@ -87,17 +91,30 @@ def _find_status(error: Exception) -> HTTPStatus:
     return next(found, HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
-async def read_body(request: Request, model: type[T]) -> T:
+async def read_body(
+    request: Request, model: type[T], max_bytes: int = _MAX_BODY_BYTES, seconds: float = _BODY_SECONDS
+) -> T:
     """Return the body of a request.
+
+    Args:
+        request: whose body was not read yet.
+        model: of the body.
+        max_bytes: of the body.
+        seconds: that it may take to come.
 
     Raises:
         InvalidInputError: it is too long, no JSON, or has other fields.
+        BodyTimeoutError: it does not come.
     """
     data = bytearray()
-    async for chunk in request.stream():
-        data += chunk
-        if len(data) > _MAX_BODY_BYTES:
-            raise InvalidInputError(f"the body has more than {_MAX_BODY_BYTES:,} bytes: send less")
+    try:
+        async with asyncio.timeout(seconds):
+            async for chunk in request.stream():
+                data += chunk
+                if len(data) > max_bytes:
+                    raise InvalidInputError(f"the body has more than {max_bytes:,} bytes: send less")
+    except TimeoutError:
+        raise BodyTimeoutError(f"the body did not come within {seconds:g} s: send it at once") from None
     try:
         return model.model_validate_json(bytes(data))
     except ValidationError as error:

@@ -4,12 +4,10 @@ A cookie says who asks and not who wrote the page that asks, so a request that c
 repeat a token that only pages of the gateway can read, and must not come from another site's page.
 """
 
-import ipaddress
 import secrets
 import threading
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from urllib.parse import urlsplit
+from functools import partial
 
 from cachetools import TTLCache
 from starlette.requests import Request
@@ -19,6 +17,8 @@ from gateway.auth.authenticator import Authenticator
 from gateway.auth.credentials import Basic, Bearer, UnauthenticatedError
 from gateway.auth.gateway_tokens import hash_token
 from gateway.observability.console.statements import Connection, OwnGateway
+from gateway.observability.console.visits import Visit
+from gateway.observability.hosts import find_scheme, parse_host, parse_origin
 from gateway.protocol.identity import ANONYMOUS, Identity
 from memwal.errors import InvalidInputError, PermissionDeniedError
 
@@ -57,13 +57,11 @@ class ConsoleSessions:
     Args:
         gateway: that they ask.
         authenticator: knows users; None admits everybody, as the gateway itself does then.
-        host: address of the HTTP port.
     """
 
-    def __init__(self, gateway: OwnGateway, authenticator: Authenticator | None, host: str) -> None:
+    def __init__(self, gateway: OwnGateway, authenticator: Authenticator | None) -> None:
         self._gateway = gateway
         self._authenticator = authenticator
-        self._host = host
         self._lock = threading.Lock()
         self._sessions: TTLCache[str, ConsoleSession] = TTLCache(_MAX_SESSIONS, _SESSION_SECONDS)
 
@@ -72,8 +70,25 @@ class ConsoleSessions:
         """Whether users have to say who they are."""
         return self._authenticator is not None
 
-    def log_in(self, user: str | None, password: str | None, token: str | None) -> tuple[str, ConsoleSession]:
+    def check_address(self, address: str) -> None:
+        """Check that an address may try to log in.
+
+        Raises:
+            ThrottledError: it failed too often.
+        """
+        if self._authenticator is not None:
+            self._authenticator.check_address(address)
+
+    def log_in(
+        self, user: str | None, password: str | None, token: str | None, address: str
+    ) -> tuple[str, ConsoleSession]:
         """Return a new session, and the value of its cookie.
+
+        Args:
+            user: with the password.
+            password: with the user.
+            token: in place of both.
+            address: that failures count for, beside the user.
 
         Raises:
             InvalidInputError: neither a user with a password nor a token is given.
@@ -82,7 +97,7 @@ class ConsoleSessions:
         identity, bearer = ANONYMOUS, None
         if self._authenticator is not None:
             if user is not None and password is not None:
-                bearer = self._authenticator.login(Basic(user, password))
+                bearer = self._authenticator.login(Basic(user, password), address)
             elif token is not None:
                 bearer = token
             else:
@@ -101,28 +116,29 @@ class ConsoleSessions:
         if session is not None:
             session.connection.close()
 
-    def check_origin(self, request: Request) -> None:
+    @staticmethod
+    def check_origin(request: Request) -> None:
         """Refuse what the page of another site asks for.
 
         Raises:
             PermissionDeniedError: it is refused.
         """
-        host = request.headers.get("host", "")
-        if self._authenticator is None and not self._is_own(urlsplit(f"//{host}").hostname or ""):
-            # A name of another site that leads to this machine: its page would be of the same origin.
-            raise PermissionDeniedError(
-                f"the host {host!r} is not an address of this gateway, which asks for no login: open the "
-                "console by the address that the gateway listens on"
-            )
         origin = request.headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != host:
+        own = parse_host(request.headers.get("host", ""), find_scheme(request.headers))
+        if origin is not None and (own is None or parse_origin(origin) != own):
             raise PermissionDeniedError(f"a page of {origin!r} may not ask this gateway")
 
-    def _is_own(self, name: str) -> bool:
-        """Return whether a name can't be one that another site has bent to this machine."""
-        with suppress(ValueError):
-            return bool(ipaddress.ip_address(name))
-        return name in {"localhost", self._host}
+    async def enter(self, visit: Visit) -> ConsoleSession:
+        """Return the session of a request, which takes a place among those of its user.
+
+        Raises:
+            TooManyRequestsError: there is none.
+            UnauthenticatedError: see `find`.
+            PermissionDeniedError: see `find`.
+        """
+        session = await visit.check(partial(self.find, visit.request))
+        visit.enter(session.user)
+        return replace(session, connection=session.connection.for_request(visit.name))
 
     def find(self, request: Request) -> ConsoleSession:
         """Return the session of a request.

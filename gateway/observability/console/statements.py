@@ -12,7 +12,7 @@ from google.protobuf.message import Message
 from pyarrow import flight
 
 from gateway.observability.console.answers import list_values
-from gateway.sessions import list_options
+from gateway.sessions import REQUEST_HEADER, list_options
 from memwal.errors import InvalidInputError
 from planner.scans.settings import SessionSettings
 from protos import flight_sql_pb2 as sql
@@ -57,6 +57,10 @@ class Connection:
         self._connection = connection
         self._headers = headers
         self._options = flight.FlightCallOptions(headers=list(headers))
+
+    def for_request(self, name: str) -> "Connection":
+        """Return the same connection, whose statements bear the name of a request."""
+        return Connection(self._connection, [*self._headers, (REQUEST_HEADER.encode(), name.encode())])
 
     def close(self) -> None:
         """Close the connection."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from gateway.observability.history import KEPT_SECONDS, SAMPLE_SECONDS, History
+from gateway.observability.history import KEPT_SECONDS, SAMPLE_SECONDS, History, Totals
 
 
 @pytest.fixture
@@ -62,3 +62,20 @@ def test_an_hour_is_kept(history: History) -> None:
     for _ in range(int(KEPT_SECONDS / SAMPLE_SECONDS) + 5):
         history.take()
     assert len(history.list_samples()) == KEPT_SECONDS / SAMPLE_SECONDS + 1
+
+
+def test_users_see_what_they_did_themselves(registry: CollectorRegistry) -> None:
+    done = {"ada": Totals(3, 30, 0, ((1.0, 3.0), (float("inf"), 3.0)))}
+    Gauge("lance_gateway_queries_running", "-", registry=registry).set(7)
+    clock = itertools.count(1_000.0, SAMPLE_SECONDS).__next__
+    history = History(registry, clock, read_users=lambda: dict(done))
+    done |= {"ada": Totals(13, 50, 10, ((1.0, 13.0), (float("inf"), 13.0))), "bob": Totals(1000, 1, 1)}
+    history.take()
+    (first, second) = history.list_samples("ada")
+    assert (first["statements"], first["sent_rows"], first["written_rows"]) == (1, 2, 1)
+    assert first["p50_seconds"] == 0.5
+    assert second["statements"] == 0
+    assert {sample["running"] for sample in (first, second)} == {None}
+    (nothing, _) = history.list_samples("eve")
+    assert (nothing["statements"], nothing["p50_seconds"], nothing["at"]) == (0, None, first["at"])
+    history.close()

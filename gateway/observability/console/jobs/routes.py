@@ -6,18 +6,18 @@ Whoever may run `OPTIMIZE` of a table may start its jobs: the gateway itself is 
 import socket
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from pydantic import Field
-from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from gateway.observability.console.handling import Body, handle_failures, read_body
+from gateway.observability.console.handling import Body, read_body
 from gateway.observability.console.jobs.commands import JobKind
 from gateway.observability.console.jobs.supervisor import StartedJob, Supervisor
 from gateway.observability.console.sessions import ConsoleSession, ConsoleSessions
+from gateway.observability.console.visits import Visit, Visits
 from gateway.protocol.identity import Identity
 from memwal.errors import InvalidInputError, NotFoundError, PermissionDeniedError, PreconditionError
 from memwal.storage.table_names import MAIN_SCHEMA, TableName
@@ -48,6 +48,7 @@ class JobRoutes:
 
     Args:
         sessions: who asks.
+        visits: what they ask.
         supervisor: runs the jobs.
         find_access: what somebody may see and change.
     """
@@ -55,26 +56,29 @@ class JobRoutes:
     def __init__(
         self,
         sessions: ConsoleSessions,
+        visits: Visits,
         supervisor: Supervisor,
         find_access: Callable[[Identity], Access],
     ) -> None:
         self._sessions = sessions
+        self._visits = visits
         self._supervisor = supervisor
         self._find_access = find_access
 
     def list_routes(self) -> list[BaseRoute]:
         """Return the paths, for the server of the HTTP port."""
+        serve = self._visits.serve
         return [
-            Route("/api/jobs", handle_failures(self._list), methods=["GET"]),
-            Route("/api/jobs", handle_failures(self._start), methods=["POST"]),
-            Route("/api/jobs/cancel", handle_failures(self._cancel), methods=["POST"]),
+            Route("/api/jobs", serve(self._list), methods=["GET"]),
+            Route("/api/jobs", serve(self._start), methods=["POST"]),
+            Route("/api/jobs/cancel", serve(self._cancel), methods=["POST"]),
         ]
 
-    async def _list(self, request: Request) -> Response:
-        session = await run_in_threadpool(self._sessions.find, request)
-        running = await run_in_threadpool(session.connection.fetch, RUNNING_JOBS)
+    async def _list(self, visit: Visit) -> Response:
+        session = await self._sessions.enter(visit)
+        running = await visit.run(partial(session.connection.fetch, RUNNING_JOBS))
         # Reports may be long, so the one is told that is asked for.
-        wanted = request.query_params.get("job_id")
+        wanted = visit.request.query_params.get("job_id")
         jobs = self._supervisor.list_all() if wanted is None else (self._find(session, wanted),)
         access = self._find_access(session.identity)
         started = [job for job in jobs if _may_see(access, job)]
@@ -95,11 +99,11 @@ class JobRoutes:
             }
         )
 
-    async def _start(self, request: Request) -> Response:
-        session = await run_in_threadpool(self._sessions.find, request)
-        body = await read_body(request, StartBody)
+    async def _start(self, visit: Visit) -> Response:
+        session = await self._sessions.enter(visit)
+        body = await read_body(visit.request, StartBody)
         table = TableName(body.table_name, body.table_schema)
-        return JSONResponse(_describe(await run_in_threadpool(self._start_job, session, body, table)))
+        return JSONResponse(_describe(await visit.run(partial(self._start_job, session, body, table))))
 
     def _start_job(self, session: ConsoleSession, body: StartBody, table: TableName) -> StartedJob:
         if table.is_temporary:
@@ -114,13 +118,13 @@ class JobRoutes:
                 )
         return self._supervisor.start(body.kind, table, session.user, confirmed)
 
-    async def _cancel(self, request: Request) -> Response:
-        session = await run_in_threadpool(self._sessions.find, request)
-        body = await read_body(request, CancelBody)
+    async def _cancel(self, visit: Visit) -> Response:
+        session = await self._sessions.enter(visit)
+        body = await read_body(visit.request, CancelBody)
         job = self._find(session, body.job_id)
         if job.user != session.user and not self._find_access(session.identity).is_admin:
             raise PermissionDeniedError(f"job {body.job_id} is of user {job.user!r}: ask them to cancel it")
-        await run_in_threadpool(self._supervisor.cancel, job)
+        await visit.run(partial(self._supervisor.cancel, job))
         return JSONResponse(_describe(job))
 
     def _find(self, session: ConsoleSession, job_id: str) -> StartedJob:

@@ -340,3 +340,18 @@ class TestWhatTellsOfWrites:
     def test_statements_of_others_are_not(self, run: Run) -> None:
         found = run("wanda", "SELECT DISTINCT user FROM system.queries WHERE statement LIKE '%secret%'")
         assert set(found["user"].to_pylist()) <= {"wanda"}
+
+
+def test_a_ticket_of_returned_rows_is_of_no_use_to_others(connect: Callable[[str], Any], run: Run) -> None:
+    for id_, text in ((700, "swordfish"), (701, "swordfish" * 20_000)):
+        insert = f"INSERT INTO secret VALUES ({id_}, '{text}', 4711) RETURNING id, text, margin"
+        with connect("olga").cursor() as cursor:
+            (ticket,), _ = cursor.adbc_execute_partitions(insert)
+            for user in ("wanda", "otto", "nils"):
+                with connect(user).cursor() as other:
+                    with pytest.raises(adbc_driver_manager.Error) as caught:
+                        other.adbc_read_partition(ticket)
+                    assert not any(value in str(caught.value) for value in HIDDEN)
+            cursor.adbc_read_partition(ticket)
+            assert cursor.fetch_arrow_table()["margin"].to_pylist() == [4711]
+    run("olga", "DELETE FROM secret WHERE id >= 700")

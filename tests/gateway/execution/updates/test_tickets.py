@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from gateway.execution.updates import RESULT_SECONDS, Results
+from gateway.execution.updates import RESULT_SECONDS, Results, SealedRows
 from memwal.errors import NotFoundError
 from protos import flight_sql_pb2 as sql
 from protos import gateway_pb2 as own
@@ -110,6 +110,23 @@ def test_kept_rows_are_for_their_user_for_a_while_and_within_bounds() -> None:
     now[0] += RESULT_SECONDS
     with pytest.raises(NotFoundError, match="what was changed stays"):
         results.get(b"2", "olga")
+
+
+def test_rows_in_a_ticket_are_for_their_user_and_their_statement() -> None:
+    sealed = SealedRows()
+    ticket = sealed.seal(b"1" * 16, "olga", b"payroll")
+    assert b"payroll" not in ticket
+    assert sealed.open(b"1" * 16, "olga", ticket) == b"payroll"
+    others = (
+        lambda: sealed.open(b"1" * 16, "otto", ticket),
+        lambda: sealed.open(b"2" * 16, "olga", ticket),
+        lambda: sealed.open(b"1" * 16, "olga", ticket[:-1]),
+        lambda: sealed.open(b"1" * 16, "olga", b""),
+        lambda: SealedRows().open(b"1" * 16, "olga", ticket),
+    )
+    for attempt in others:
+        with pytest.raises(NotFoundError, match="what was changed stays"):
+            attempt()
 
 
 @pytest.mark.parametrize(
