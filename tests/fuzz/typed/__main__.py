@@ -20,6 +20,7 @@ def main() -> int:
     parser.add_argument("--mismatches", type=int, default=10_000, help="how many kinds of them end the run")
     parser.add_argument("--types", default="", help="names of types, with commas between")
     parser.add_argument("--plain-nulls", action="store_true", help="no values in the fields of NULL structs")
+    parser.add_argument("--known", action="store_true", help="show differences that are known, too")
     chosen = parser.parse_args()
     with ExitStack() as stack:
         programs = find_postgres()
@@ -30,6 +31,8 @@ def main() -> int:
             machine.types = chosen.types.split(",")
         machine.fills = not chosen.plain_nulls
         report = machine.run(process, statements=chosen.statements, seconds=chosen.seconds, first_lake=chosen.lake)
+    if chosen.known:
+        write("\n\n".join(sorted(report.pending.values())))
     write(report.figures())
     return 1 if report.mismatches else 0
 

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from tests.fuzz.typed.lake import Column
-from tests.fuzz.typed.operators import OPERATORS, Operator, giving, groups_of
+from tests.fuzz.typed.operators import OPERATORS, Operator, giving, groups_of, operands_for
 from tests.fuzz.typed.types import NEAR, TYPES, Spelling, Type, exact, iterate_parts
 
 
@@ -152,7 +152,7 @@ class Drawer:
         inner: Node = first
         if depth and rng.random() < 0.25:
             # What is computed of the column, in its place.
-            wrapping = [one for one in giving(first.group) if first.group in groups_of(one.takes[0])]
+            wrapping = [one for one in giving(first.group) if first.group in operands_for(one, first.group)]
             if wrapping:
                 inner = self.call(first, rng.choice(wrapping), 0)
         operands = [inner]
@@ -186,9 +186,14 @@ class Drawer:
         rng = self._rng
         groups = groups_of(taken)
         if depth and rng.random() < 0.3:
-            makers = [one for group in groups for one in giving(group)]
-            firsts = [(one, leaf) for one in rng.sample(makers, min(4, len(makers))) for leaf in self._leaves
-                      if leaf.group in groups_of(one.takes[0])]  # fmt: skip
+            group = rng.choice(groups)
+            makers = list(giving(group))
+            firsts = [
+                (one, leaf)
+                for one in rng.sample(makers, min(4, len(makers)))
+                for leaf in self._leaves
+                if leaf.group in operands_for(one, group)
+            ]
             if firsts:
                 operator, leaf = rng.choice(firsts)
                 return self.call(leaf, operator, 0)
@@ -202,7 +207,7 @@ class Drawer:
         return Leaf("literal", rng.choice(kind.literals), kind.group)
 
     def _parameter(self, kind: Type) -> Leaf | None:
-        value = self._rng.choice(kind.values)
+        value = self._rng.choice(kind.values if self._rng.random() < 0.8 else kind.all_values)
         text = exact(kind, value)
         if text is None and not pa.types.is_nested(kind.arrow):
             return None

@@ -1,5 +1,6 @@
 """Other engines over the same rows: PostgreSQL as a server of its own, and DuckDB."""
 
+import json
 import os
 import pwd
 import shutil
@@ -66,14 +67,15 @@ class Postgres:
             "CREATE TYPE item_t AS (sku text, price numeric(10, 2));"
             f"CREATE TABLE t ({KEY} bigint, {', '.join(f'{one.name} {one.type.postgres}' for one in held)});"
         )
-        import json  # noqa: PLC0415
-
         lists = {one.name: to_json(rows.column(one.name).combine_chunks()) for one in held}
+        for one in held:
+            if one.type.group == "json":
+                lists[one.name] = [None if text is None else json.loads(text) for text in lists[one.name]]
         objects = [
             {KEY: key, **{name: values[index] for name, values in lists.items()}}
             for index, key in enumerate(rows.column(KEY).to_pylist())
         ]
-        text = json.dumps(objects).replace("'", "''")
+        text = json.dumps(objects, separators=(",", ":")).replace("'", "''")
         self._ask(f"INSERT INTO t SELECT * FROM json_populate_recordset(NULL::t, '{text}');")
 
     def answer(self, expressions: Sequence[str]) -> Answer:
@@ -133,7 +135,7 @@ def serve_postgres(programs: Path) -> Iterator[Postgres]:
 
     options = " ".join(f"-c {one}" for one in _SETTINGS)
     try:
-        run("initdb", "-D", directory / "data", "-A", "trust", "-N", "--no-locale", "-E", "UTF8")
+        run("initdb", "-D", directory / "data", "-A", "trust", "-N", "--locale=C.UTF-8", "-E", "UTF8")
         run("pg_ctl", "-D", directory / "data", "-w", "-l", directory / "log", "-o", f"{options} -k {directory}", "start")
         session = Postgres(programs, directory, user)
         try:

@@ -81,9 +81,12 @@ class Lake:
 
 def _draw_rows(rng: random.Random, columns: Sequence[Column], schema: pa.Schema, *, fills: bool) -> pa.Table:
     nulls = {one.name: rng.choice((0.0, 0.1, 0.4)) for one in columns}
+    pools = {
+        one.name: one.type.all_values if rng.random() < 0.3 else one.type.values for one in columns
+    }
     drawn = {
         one.name: [
-            None if rng.random() < nulls[one.name] else rng.choice(one.type.values) for _ in range(ROWS)
+            None if rng.random() < nulls[one.name] else rng.choice(pools[one.name]) for _ in range(ROWS)
         ]
         for one in columns
     }

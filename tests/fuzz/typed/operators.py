@@ -102,8 +102,17 @@ _TEXTS = (
 _PARTS = ("year", "month", "day", "quarter", "week", "dow", "doy", "isodow", "epoch")
 _CLOCK_PARTS = ("hour", "minute", "second", "millisecond")
 _TIMES = (
-    *(_op(f"extract {part}", f"extract({part} FROM {{0}})", "calendar", "number", duckdb=None) for part in _PARTS),
-    *(_op(f"extract {part}", f"extract({part} FROM {{0}})", "timestamp", "number", duckdb=None) for part in _CLOCK_PARTS),
+    # Integers here, and without fractions; PostgreSQL's are numeric.
+    *(
+        _op(f"extract {part}", f"extract({part} FROM {{0}})", "calendar", "number",
+            f"trunc(extract({part} FROM {{0}}))::int" if part != "epoch" else "", None)
+        for part in _PARTS
+    ),
+    *(
+        _op(f"extract {part}", f"extract({part} FROM {{0}})", "timestamp", "number",
+            f"trunc(extract({part} FROM {{0}}))::int", None)
+        for part in _CLOCK_PARTS
+    ),
     *(_op(f"trunc {part}", f"date_trunc('{part}', {{0}})", "calendar", "like", duckdb=None) for part in ("year", "month", "week", "day")),
     *(_op(f"trunc {part}", f"date_trunc('{part}', {{0}})", "timestamp", "like", duckdb=None) for part in ("hour", "minute", "second")),
     _op("date_part", "date_part('year', {0})", "calendar", "number"),
@@ -116,7 +125,7 @@ _TIMES = (
     _op("later", "{0} > {1} + INTERVAL '1 day'", "calendar calendar", duckdb=None),
 )  # fmt: skip
 _NESTED = (
-    _op("array_length", "array_length({0})", "list", "number", "array_length({0}, 1)", "nullif(len({0}), 0)"),
+    _op("array_length", "array_length({0})", "list", "number", "cardinality({0})", "len({0})"),
     _op("cardinality", "cardinality({0})", "list", "number", "cardinality({0})", None),
     _op("array_has", "array_has({0}, {0}[1])", "list", "truth", None, "list_contains({0}, {0}[1])"),
     _op("array_append", "array_append({0}, NULL)", "list", "", None, None),
@@ -173,6 +182,12 @@ def groups_of(taken: str) -> Sequence[str]:
 
 def giving(group: str) -> Iterator[Operator]:
     """Yield the operators whose result may be of a group."""
-    for one in OPERATORS:
-        if one.gives == group or (one.gives == "like" and group in groups_of(one.takes[0])):
-            yield one
+    return (one for one in OPERATORS if one.gives in (group, "like") and set(operands_for(one, group)))
+
+
+def operands_for(operator: Operator, group: str) -> Sequence[str]:
+    """Return the groups of the first operand with which an operator gives a group."""
+    groups = groups_of(operator.takes[0])
+    if operator.gives == "like":
+        return (group,) if group in groups else ()
+    return groups if operator.gives == group else ()

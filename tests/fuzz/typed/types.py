@@ -2,7 +2,7 @@
 
 import datetime as dt
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 UTC = dt.UTC
+_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,8 @@ class Type:
 
     Attributes:
         group: Types that are compared with each other.
-        values: What cells hold: few values, so that they meet.
+        values: What most cells hold: few values, so that they meet.
+        wild: What some columns hold besides: the ends of the type.
         postgres: The type in PostgreSQL; None where it has none that holds all values.
         duckdb: Whether DuckDB reads the column and means the same by it.
         literals: How people write constants beside such a column.
@@ -59,6 +61,12 @@ class Type:
     duckdb: bool = True
     parts: tuple[Part, ...] = ()
     rule: bytes | None = None
+    wild: tuple[Any, ...] = ()
+
+    @property
+    def all_values(self) -> tuple[Any, ...]:
+        """Values of both sorts."""
+        return (*self.values, *self.wild)
 
 
 def _spelled(*texts: str) -> tuple[Spelling, ...]:
@@ -79,9 +87,9 @@ _TEXT_LITERALS = _spelled(
     "''", "'a'", "'ab'", "'A'", "'é'", "'it''s'", "'4.44'", "'12'", "'a%'", "' pad '", "'zz'", "'2024-07-01'",
 )  # fmt: skip
 _DAYS = (
-    dt.date(1, 1, 1), dt.date(1582, 10, 15), dt.date(1969, 12, 31), dt.date(1970, 1, 1), dt.date(2024, 2, 29),
-    dt.date(2024, 3, 10), dt.date(2024, 7, 1), dt.date(9999, 12, 31),
+    dt.date(1969, 12, 31), dt.date(1970, 1, 1), dt.date(2024, 2, 29), dt.date(2024, 3, 10), dt.date(2024, 7, 1),
 )  # fmt: skip
+_FAR_DAYS = (dt.date(1, 1, 1), dt.date(1582, 10, 15), dt.date(9999, 12, 31))
 _DAY_LITERALS = _spelled(
     "DATE '2024-03-10'", "'2024-07-01'", "DATE '9999-12-31'", "'0001-01-01'", "DATE '1969-12-31'",
     "CAST('2024-02-29' AS DATE)", "DATE '1970-01-01'",
@@ -99,17 +107,19 @@ _INSTANT_LITERALS = (*_MOMENT_LITERALS, *_spelled(
 ))  # fmt: skip
 
 
-def _moments(unit: str, *, far: bool = True) -> tuple[Any, ...]:
+def _scaled(moments: Iterable[dt.datetime], unit: str) -> tuple[int, ...]:
+    return tuple(int(one.replace(tzinfo=UTC).timestamp()) * 10 ** _DIGITS[unit] for one in moments)
+
+
+def _moments(unit: str) -> tuple[int, ...]:
     """Cells as integers of the unit: whole seconds, and the finest fraction."""
     seconds = [
         dt.datetime(1969, 12, 31, 23, 59, 59), dt.datetime(1970, 1, 1), dt.datetime(2024, 2, 29),
         dt.datetime(2024, 3, 10, 2, 30), dt.datetime(2024, 3, 10, 8), dt.datetime(2024, 7, 1, 12),
         dt.datetime(2024, 7, 1, 10), dt.datetime(2024, 11, 3, 1, 30), dt.datetime(2024, 10, 27, 1, 30),
         dt.datetime(2024, 7, 1),
-        *(_LATE if far else ()),
     ]  # fmt: skip
-    digits = {"s": 0, "ms": 3, "us": 6, "ns": 9}[unit]
-    whole = [int(one.replace(tzinfo=UTC).timestamp()) * 10**digits for one in seconds]
+    whole = _scaled(seconds, unit)
     noon = whole[5]
     fractions = {"s": [], "ms": [1, 500], "us": [1000, 500_000, 1234], "ns": [1_000_000, 1_234_567, 500_000_000]}
     return (*whole, *(noon + one for one in fractions[unit]))
@@ -117,21 +127,19 @@ def _moments(unit: str, *, far: bool = True) -> tuple[Any, ...]:
 
 def _moment(unit: str, zone: str | None = None) -> Type:
     # Nanoseconds end in 1677 and 2262, and PostgreSQL has none.
-    far = unit != "ns"
     name = f"timestamp_{unit}" + ("" if zone is None else f"_{zone.rsplit('/')[-1].lower()}")
     kind = "timestamp" if zone is None else "timestamptz"
     return Type(
-        name, "moment" if zone is None else "instant", pa.timestamp(unit, zone), _moments(unit, far=far),
+        name, "moment" if zone is None else "instant", pa.timestamp(unit, zone), _moments(unit),
         None if unit == "ns" else kind, _MOMENT_LITERALS if zone is None else _INSTANT_LITERALS,
-        duckdb=False,
+        duckdb=False, wild=() if unit == "ns" else _scaled(_LATE, unit),
     )  # fmt: skip
 
 
 def _integer(arrow: pa.DataType, postgres: str, *, signed: bool = True) -> Type:
     bits = arrow.bit_width
     extremes = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (2**bits - 1,)
-    values = tuple(sorted({*(_SIGNED if signed else _FEW), *extremes}))
-    return Type(str(arrow), "number", arrow, values, postgres, _NUMBERS)
+    return Type(str(arrow), "number", arrow, _SIGNED if signed else _FEW, postgres, _NUMBERS, wild=extremes)
 
 
 def _decimal(precision: int, scale: int, *more: str) -> Type:
@@ -141,14 +149,15 @@ def _decimal(precision: int, scale: int, *more: str) -> Type:
     kind = pa.decimal128 if precision <= 38 else pa.decimal256
     return Type(
         f"decimal_{precision}_{scale}", "number", kind(precision, scale),
-        (*sorted(values), *(Decimal(one) for one in more)), f"numeric({precision}, {scale})", _NUMBERS,
-        duckdb=precision <= 38,
+        tuple(sorted(values)), f"numeric({precision}, {scale})", _NUMBERS, duckdb=precision <= 38,
+        wild=tuple(map(Decimal, more)),
     )  # fmt: skip
 
 
 def _float(arrow: pa.DataType, postgres: str) -> Type:
-    values = (0.0, -0.0, 1.5, 2.5, 4.44, 0.1, -1.0, 42.0, math.nan, math.inf, -math.inf, 1e3)
-    return Type(str(arrow), "number", arrow, values, postgres, _NUMBERS)
+    values = (0.0, 1.5, 2.5, 4.44, 0.1, -1.0, 42.0, 1e3)
+    wild = (-0.0, math.nan, math.inf, -math.inf)
+    return Type(str(arrow), "number", arrow, values, postgres, _NUMBERS, wild=wild)
 
 
 _IDS = (
@@ -156,7 +165,7 @@ _IDS = (
     "ffffffff-ffff-ffff-ffff-ffffffffffff",
 )  # fmt: skip
 _ID_LITERALS = _spelled(f"'{_IDS[0]}'", f"'{_IDS[0].upper()}'", f"UUID '{_IDS[1]}'", f"'{_IDS[2]}'")
-_OBJECTS = ('{"a": 1, "b": "ab"}', '{"a": null}', '{"a": {"c": [1, 2.5]}}', "[]", "null", "42", '"ab"')
+_OBJECTS = ('{"a":1,"b":"ab"}', '{"a":null}', '{"a":{"c":[1,2.5]}}', "[]", "null", "42", '"ab"')
 _BYTES = (b"", b"\x00", b"a", b"\xff\x00", b"abcd")
 
 
@@ -186,8 +195,7 @@ def _part(ours: str, type_name: str, postgres: str | None = "", duckdb: str | No
 def _field(name: str, type_name: str) -> tuple[Part, ...]:
     return (
         _part(f"{{0}}['{name}']", type_name, f"({{0}}).{name}"),
-        # A path of names means the same.
-        _part(f"t.{{0}}.{name}", type_name, f"({{0}}).{name}"),
+        _part(f"{{0}}.{name}", type_name, f"({{0}}).{name}"),
     )
 
 
@@ -203,8 +211,8 @@ TYPES = (
     Type("large_text", "text", pa.large_string(), _TEXTS, "text", _TEXT_LITERALS),
     Type("dictionary", "text", pa.dictionary(pa.int32(), pa.string()), _TEXTS[:8], "text", _TEXT_LITERALS),
     Type("boolean", "truth", pa.bool_(), (True, False), "boolean", _spelled("TRUE", "FALSE")),
-    Type("date32", "date", pa.date32(), _DAYS, "date", _DAY_LITERALS),
-    Type("date64", "date", pa.date64(), _DAYS, "date", _DAY_LITERALS, duckdb=False),
+    Type("date32", "date", pa.date32(), _DAYS, "date", _DAY_LITERALS, wild=_FAR_DAYS),
+    Type("date64", "date", pa.date64(), _DAYS, "date", _DAY_LITERALS, duckdb=False, wild=_FAR_DAYS),
     *(_moment(unit) for unit in ("s", "ms", "us", "ns")),
     _moment("us", "UTC"), _moment("us", "America/New_York"), _moment("ms", "Europe/Berlin"),
     _moment("s", "Asia/Kolkata"), _moment("ns", "America/New_York"),
@@ -251,7 +259,7 @@ def iterate_parts(one: Type) -> Iterator[tuple[Part, Type]]:
 
 def exact(one: Type, value: Any) -> Spelling | None:
     """Return a constant of exactly this type and value, or None where it has no text."""
-    if pa.types.is_nested(one.arrow):
+    if pa.types.is_nested(one.arrow) or pa.types.is_fixed_size_binary(one.arrow):
         return None
     if value is None:
         return spell(
@@ -259,13 +267,13 @@ def exact(one: Type, value: Any) -> Spelling | None:
         )
     match one.group:
         case "number" | "text" | "uuid" | "json":
-            text = str(value).replace("'", "''")
+            text = f"{value:f}" if isinstance(value, Decimal) else str(value).replace("'", "''")
         case "truth":
             return spell(str(value).upper())
         case "date" | "clock":
             text = value.isoformat()
         case "bytes":
-            return _bytes(value) if not pa.types.is_fixed_size_binary(one.arrow) else None
+            return _bytes(value)
         case _:
             text = format_moment(value, one.arrow)
     return spell(f"arrow_cast('{text}', '{arrow_name(one)}')", one.postgres and f"'{text}'::{one.postgres}", None)
@@ -273,7 +281,7 @@ def exact(one: Type, value: Any) -> Spelling | None:
 
 def format_moment(value: int, arrow: pa.DataType) -> str:
     """Return an integer of a timestamp's unit as text, in UTC."""
-    scale = 10 ** {"s": 0, "ms": 3, "us": 6, "ns": 9}[arrow.unit]
+    scale = 10 ** _DIGITS[arrow.unit]
     seconds, fraction = divmod(value, scale)
     moment = dt.datetime(1970, 1, 1) + dt.timedelta(seconds=seconds)
     text = moment.isoformat(sep=" ")
