@@ -1,0 +1,47 @@
+"""The fuzzer of types by hand: mismatches, counts, shares, and the table of what was asked."""
+
+import argparse
+import sys
+import time
+from contextlib import ExitStack
+
+from tests.fuzz.typed.judges import find_postgres, serve_postgres
+from tests.fuzz.typed.running import Machine
+from tests.support.processes.writer_process import WriterProcess
+
+
+def main() -> int:
+    """Run; return 1 when an answer was wrong."""
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz.typed", description=__doc__)
+    parser.add_argument("--seed", type=int, default=int(time.time()), help="all follows from it")
+    parser.add_argument("--statements", type=int, default=10_000, help="how many are asked at most")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="how long at most")
+    parser.add_argument("--lake", type=int, default=0, help="the first lake, as a reproduction names it")
+    parser.add_argument("--mismatches", type=int, default=10_000, help="how many kinds of them end the run")
+    parser.add_argument("--types", default="", help="names of types, with commas between")
+    parser.add_argument("--plain-nulls", action="store_true", help="no values in the fields of NULL structs")
+    parser.add_argument("--known", action="store_true", help="show differences that are known, too")
+    chosen = parser.parse_args()
+    with ExitStack() as stack:
+        programs = find_postgres()
+        postgres = None if programs is None else stack.enter_context(serve_postgres(programs))
+        process = stack.enter_context(WriterProcess())
+        machine = Machine(chosen.seed, postgres, lambda one: write(f"\n{one}"), chosen.mismatches)
+        if chosen.types:
+            machine.types = chosen.types.split(",")
+        machine.fills = not chosen.plain_nulls
+        report = machine.run(process, statements=chosen.statements, seconds=chosen.seconds, first_lake=chosen.lake)
+    if chosen.known:
+        write("\n\n".join(sorted(report.pending.values())))
+    write(report.figures())
+    return 1 if report.mismatches else 0
+
+
+def write(text: str) -> None:
+    """Write a text to standard output, at once."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

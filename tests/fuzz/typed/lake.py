@@ -1,0 +1,157 @@
+"""The same typed rows in four tables: in the log, in generations, in the base table, and merged into it."""
+
+import datetime as dt
+import random
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import lance
+import pyarrow as pa
+
+from memwal.rules import IS_JSON, IS_UUID
+from memwal.storage.table_names import TableName
+from pipeline.jobs.lake import LakeTable
+from pipeline.merging import MergePolicy, merge
+from planner.access.rights import FULL_ACCESS
+from planner.bridge.run_control import RunControl
+from planner.engine import QueryEngine, SessionSettings
+from planner.tables.state.catalog import Catalog
+from planner.writes.dml.ingest import prepare_ingest
+from tests.fuzz.typed.types import Type
+from tests.support.lake.tables import LsmTable, key_field, unpartitioned
+from tests.support.processes.gateways import EAGER
+from tests.support.processes.writer_process import WriterProcess
+
+STATES = ("log", "generation", "base", "merged")
+KEY = "id"
+ROWS = 20
+_RULES = {b"json": {IS_JSON: b"true"}, b"uuid": {IS_UUID: b"true"}}
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of every table."""
+
+    name: str
+    type: Type
+
+
+@dataclass
+class Lake:
+    """Tables of the same rows, one for each state.
+
+    Attributes:
+        engine: Reads them; another one wrote them.
+        columns: Two of each type, beside the key.
+        rows: What each table holds.
+        is_ours: Whether the gateway wrote the log, and not Lance.
+    """
+
+    engine: QueryEngine
+    columns: tuple[Column, ...]
+    rows: pa.Table
+    is_ours: bool
+
+    @staticmethod
+    def draw(
+        rng: random.Random, root: Path, types: Sequence[Type], process: WriterProcess, stack: ExitStack,
+        *, fills: bool = True,
+    ) -> "Lake":
+        """Write the four tables; `fills` gives values to the fields of structs that are NULL."""
+        columns = tuple(Column(f"{one.name}_{which}", one) for one in types for which in "xy")
+        schema = pa.schema([
+            key_field(KEY, pa.int64()),
+            *(pa.field(one.name, one.type.arrow, metadata=_RULES.get(one.type.rule or b"")) for one in columns),
+        ])  # fmt: skip
+        rows, old = (_draw_rows(rng, columns, schema, fills=fills) for _ in range(2))
+        is_ours = rng.random() < 0.5
+        writing = QueryEngine(Catalog.open(str(root), writing=EAGER), partitions=1)
+        stack.callback(writing.close)
+        for state in STATES:
+            _write(rng, root, state, rows, old, process, writing if is_ours else None)
+        engine = QueryEngine(Catalog.open(str(root), writing=EAGER), partitions=rng.choice((1, 2)))
+        stack.callback(engine.close)
+        plain = pa.schema([one.remove_metadata() for one in schema])
+        return Lake(engine, columns, rows.cast(plain), is_ours)
+
+
+def _draw_rows(rng: random.Random, columns: Sequence[Column], schema: pa.Schema, *, fills: bool) -> pa.Table:
+    nulls = {one.name: rng.choice((0.0, 0.1, 0.4)) for one in columns}
+    pools = {
+        one.name: one.type.all_values if rng.random() < 0.3 else one.type.values for one in columns
+    }
+    drawn = {
+        one.name: [
+            None if rng.random() < nulls[one.name] else rng.choice(pools[one.name]) for _ in range(ROWS)
+        ]
+        for one in columns
+    }
+    arrays = [pa.array(range(ROWS), pa.int64())]
+    arrays += [_array(drawn[one.name], one.type.arrow, fills=fills) for one in columns]
+    return pa.table(arrays, schema=schema)
+
+
+def _array(values: list[Any], arrow: pa.DataType, *, fills: bool) -> pa.Array:
+    """An array as other libraries make it: the fields of a struct that is NULL have values."""
+    if fills and pa.types.is_struct(arrow):
+        children = [
+            _array([_filler(one.type) if value is None else value[one.name] for value in values], one.type, fills=True)
+            for one in arrow
+        ]
+        return pa.StructArray.from_arrays(
+            children, fields=list(arrow), mask=pa.array([value is None for value in values])
+        )
+    if pa.types.is_dictionary(arrow):
+        return pa.array(values, arrow.value_type).dictionary_encode().cast(arrow)
+    return pa.array(values, arrow)
+
+
+def _filler(arrow: pa.DataType) -> Any:
+    if pa.types.is_decimal(arrow):
+        return Decimal("9.95")
+    return "hidden" if pa.types.is_string(arrow) else 77
+
+
+def _write(
+    rng: random.Random,
+    root: Path,
+    state: str,
+    rows: pa.Table,
+    old: pa.Table,
+    process: WriterProcess,
+    writing: QueryEngine | None,
+) -> None:
+    """Write one table, over older versions of some of its rows where its state has such."""
+    path = root / f"{state}.lance"
+    begin = rows if state == "base" else old.slice(0, rng.choice((0, ROWS // 2, ROWS)))
+    lance.write_dataset(begin, path, data_storage_version="2.2")
+    layout = unpartitioned((KEY,), 1)
+    layout.initialize(lance.dataset(path))
+    if state == "base":
+        return
+    table = LsmTable(path, (KEY,), layout, process, {"max_memtable_rows": 100})
+    cut = rng.randrange(1, ROWS)
+    for part in (rows.slice(0, cut), rows.slice(cut)):
+        if writing is None:
+            (region,) = {table.region_of({KEY: one}) for one in part.column(KEY).to_pylist()}
+            table.writer(region).put(part)
+        else:
+            _ingest(writing, state, part)
+    if state == "log":
+        return
+    if writing is None:
+        table.close_writers()
+    else:
+        writing.catalog.table(state).writer().flush()
+    if state == "merged":
+        merge(LakeTable.at(str(path)), MergePolicy())
+
+
+def _ingest(engine: QueryEngine, name: str, rows: pa.Table) -> None:
+    target = TableName(name)
+    prepared = prepare_ingest(engine, target, rows.schema, SessionSettings(), FULL_ACCESS)
+    prepared.execute(iter(rows.to_batches()), RunControl())
