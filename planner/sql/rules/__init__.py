@@ -7,6 +7,7 @@ private, views are expanded, and the types of columns and parameters are known.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -15,9 +16,10 @@ from cachetools import LRUCache
 
 from planner.sql.rules.decimal_literals import decimal_literals
 from planner.sql.rules.decimals_as_doubles import decimals_as_doubles
-from planner.sql.rules.dialect import DataFusion, parse_query, write_sql
+from planner.sql.rules.dialect import parse_query, write_sql
 from planner.sql.rules.lossy_casts import lossy_casts
 from planner.sql.rules.real_literals import real_literals
+from planner.sql.rules.short_times import short_times
 from planner.sql.rules.tree import Rule, Tree, concerns
 from planner.sql.rules.wide_decimals import wide_decimals
 from planner.sql.rules.zoned_times import zoned_times
@@ -27,11 +29,15 @@ RULES: Final[tuple[Rule, ...]] = (
     decimals_as_doubles,
     real_literals,
     wide_decimals,
+    short_times,
     zoned_times,
     lossy_casts,
 )
 _KEPT_TEXTS: Final = 1024
-_BEFORE_QUERIES: Final = frozenset({"EXPLAIN", "ANALYZE", "VERBOSE", "FORMAT", "TREE", "INDENT", "DESCRIBE"})
+_BEFORE_QUERIES: Final = re.compile(
+    r"\s*(?:EXPLAIN|DESCRIBE|DESC)\b(?:\s+(?:ANALYZE|VERBOSE|FORMAT\s+\w+))*\s+(?=SELECT|WITH|\(|VALUES)",
+    re.IGNORECASE,
+)
 
 
 def apply_rules(
@@ -99,9 +105,5 @@ class RewrittenTexts:
 
 def _find_query(sql: str) -> int:
     """Return where the query begins in EXPLAIN of one; 0 for others."""
-    if not sql.lstrip()[:8].upper().startswith(("EXPLAIN", "DESCRIBE")):
-        return 0
-    for token in DataFusion().tokenize(sql):
-        if token.text.upper() not in _BEFORE_QUERIES:
-            return token.start
-    return 0
+    before = _BEFORE_QUERIES.match(sql)
+    return before.end() if before else 0

@@ -133,8 +133,16 @@ class Tree:
         Returns:
             The Arrow type; None if it is not known, as that of a parameter without a value.
         """
+        if isinstance(expression, exp.Literal):
+            return self._find_literal_type(expression)
         field = self.find_field(expression)
         return None if field is None or pa.types.is_null(field.type) else field.type
+
+    @staticmethod
+    def _find_literal_type(literal: exp.Literal) -> pa.DataType:
+        if literal.is_string:
+            return pa.string()
+        return pa.int64() if literal.name.isdecimal() else pa.float64()
 
     def find_field(self, expression: exp.Expr) -> pa.Field | None:
         """Return the name and the type that an expression has as a column of a result, without an alias."""
