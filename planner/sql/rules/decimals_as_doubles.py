@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sqlglot import exp
 
-from planner.sql.rules.groups import Use, find_groups, find_unions, recast, recast_outputs
+from planner.sql.rules.groups import Cast, Kinds, unify_types
 from planner.sql.rules.tree import Tree, find_family, for_texts
 
 
@@ -17,24 +19,13 @@ def decimals_as_doubles(tree: Tree) -> None:
         SELECT id FROM p JOIN q ON p.price = q.f
     ->  SELECT id FROM p JOIN q ON CAST(p.price AS DOUBLE) = q.f
     """
-    for group in find_groups(tree):
-        # DataFusion computes with doubles.
-        if group.use is Use.COMPUTED or not tree.may_mix(group.members, "decimal", "floating"):
-            continue
-        kinds = [tree.find_type(member) for member in group.members]
-        families = [None if kind is None else find_family(kind) for kind in kinds]
-        if "decimal" in families and "floating" in families:
-            for member, family in zip(group.members, families, strict=True):
-                if family == "decimal":
-                    recast(tree, member, _cast)
-    for branches in find_unions(tree):
-        columns = zip(
-            *([find_family(field.type) for field in branch.fields] for branch in branches), strict=True
-        )
-        mixed = [at for at, families in enumerate(columns) if {"decimal", "floating"} <= set(families)]
-        for branch in branches:
-            decimals = [at for at in mixed if find_family(branch.fields[at].type) == "decimal"]
-            recast_outputs(tree, branch, dict.fromkeys(decimals, _cast))
+    unify_types(tree, ("decimal", "floating"), _choose)
+
+
+def _choose(kinds: Kinds) -> Sequence[Cast | None]:
+    families = [None if kind is None else find_family(kind) for kind in kinds]
+    is_mixed = "decimal" in families and "floating" in families
+    return [_cast if is_mixed and family == "decimal" else None for family in families]
 
 
 def _cast(expression: exp.Expr) -> exp.Expr:

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 import pyarrow as pa
 from sqlglot import exp
 
-from planner.sql.rules.tree import Tree
+from planner.sql.rules.tree import Family, Tree
 
 _COMPARISONS: Final = (
     *(exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE),
@@ -22,6 +22,8 @@ _FUNCTIONS: Final = frozenset({"COALESCE", "GREATEST", "LEAST", "NVL", "IFNULL",
 
 Cast: TypeAlias = Callable[[exp.Expr], exp.Expr]
 """Makes an expression of another type of one."""
+Kinds: TypeAlias = Sequence[pa.DataType | None]
+"""Types of expressions; None for one that is not known."""
 
 
 class Use(Enum):
@@ -84,10 +86,92 @@ def find_unions(tree: Tree) -> Iterator[Sequence[Branch]]:
                 yield branches
 
 
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A column of a relation by which USING or NATURAL joins it.
+
+    Attributes:
+        relation: a table or a subquery.
+        columns: of the relation.
+        field: the column.
+    """
+
+    relation: exp.Expr
+    columns: Sequence[pa.Field]
+    field: pa.Field
+
+
+def find_shared_columns(tree: Tree) -> Iterator[Sequence[Side]]:
+    """Yield the columns that joins by names compare, each as its sides."""
+    for select in list(tree.root.find_all(exp.Select))[::-1]:
+        for join in select.args.get("joins") or ():
+            if join.args.get("using") or join.method == "NATURAL":
+                yield from _list_shared_columns(tree, select, join)
+
+
+def _list_shared_columns(tree: Tree, select: exp.Select, join: exp.Join) -> Iterator[Sequence[Side]]:
+    joins = select.args["joins"]
+    before = [select.args["from_"].this, *(one.this for one in joins[: joins.index(join)])]
+    right = tree.find_columns(join.this)
+    named = join.args.get("using") or ()
+    using = {name.name if name.args.get("quoted") else name.name.lower() for name in named}
+    for field in right:
+        if using and field.name not in using:
+            continue
+        sides = [
+            Side(relation, columns, one)
+            for relation in before
+            for columns in [tree.find_columns(relation)]
+            for one in columns
+            if one.name == field.name
+        ]
+        if sides:
+            yield [*sides, Side(join.this, right, field)]
+
+
+def recast_column(tree: Tree, side: Side, cast: Cast) -> None:
+    """Give a column of a relation another type, by a subquery in the place of the relation."""
+    columns = []
+    for field in side.columns:
+        column = exp.column(exp.to_identifier(field.name, quoted=True))
+        is_cast = field.name == side.field.name
+        columns.append(exp.alias_(cast(column), field.name, quoted=True) if is_cast else column)
+    alias = exp.TableAlias(this=exp.to_identifier(side.relation.alias_or_name, quoted=True))
+    query = exp.select(*columns).from_(side.relation.copy())
+    tree.replace(side.relation, exp.Subquery(this=query, alias=alias))
+
+
 def _list_items(query: exp.Query) -> list[exp.Expr] | None:
     if not isinstance(query, exp.Select) or any(item.is_star for item in query.expressions):
         return None
     return [item.unalias() for item in query.expressions]
+
+
+def unify_types(
+    tree: Tree, families: Sequence[Family], choose: Callable[[Kinds], Sequence[Cast | None]]
+) -> None:
+    """Cast what DataFusion would bring to a type that it should not have, but for operands of arithmetic.
+
+    Args:
+        tree: of the query.
+        families: groups without an expression of each are left alone.
+        choose: returns how each of some expressions is cast, given their types.
+    """
+    for group in find_groups(tree):
+        if group.use is not Use.COMPUTED and tree.may_mix(group.members, *families):
+            kinds = [tree.find_type(member) for member in group.members]
+            for member, cast in zip(group.members, choose(kinds), strict=True):
+                if cast is not None:
+                    recast(tree, member, cast)
+    for branches in find_unions(tree):
+        columns = zip(*([field.type for field in branch.fields] for branch in branches), strict=True)
+        rows = zip(*map(choose, columns), strict=True)
+        for branch, row in zip(branches, rows, strict=False):
+            recast_outputs(tree, branch, {at: cast for at, cast in enumerate(row) if cast is not None})
+    for sides in find_shared_columns(tree):
+        for side, cast in zip(sides, choose([side.field.type for side in sides]), strict=True):
+            if cast is not None:
+                recast_column(tree, side, cast)
 
 
 def recast(tree: Tree, member: exp.Expr, cast: Cast) -> None:

@@ -158,6 +158,12 @@ class Tree:
             # The expression may read columns of the query around it.
             probe = exp.Select(expressions=[exp.alias_(exp.Subquery(this=probe), "x", quoted=True)])
 
+    def find_columns(self, relation: exp.Expr) -> Sequence[pa.Field]:
+        """Return the columns of a table or a subquery in FROM; none if they are not known."""
+        everything = exp.select("*").from_(relation.copy())
+        schema = self._plan(write_sql(_with_common_tables(everything, relation)))
+        return () if schema is None else list(schema)
+
     def find_outputs(self, query: exp.Query) -> Sequence[pa.Field]:
         """Return the outputs of a query, as DataFusion plans it where it is; none if they are not known."""
         schema = self._plan(write_sql(_with_common_tables(query, query)))

@@ -10,15 +10,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from planner.sql.rules.dialect import parse_expression
-from planner.sql.rules.groups import (
-    Cast,
-    Group,
-    Use,
-    find_groups,
-    find_unions,
-    recast,
-    recast_outputs,
-)
+from planner.sql.rules.groups import Cast, Group, Kinds, Use, find_groups, unify_types
 from planner.sql.rules.tree import Family, Tree, find_family, for_texts
 
 _UTC: Final = frozenset({"UTC", "+00:00", "-00:00", "Z", "Etc/UTC"})
@@ -36,33 +28,27 @@ def zoned_times(tree: Tree) -> None:
     ->  SELECT id FROM t WHERE at = arrow_cast(arrow_cast('2024-07-01 12:00:00',
             'Timestamp(Microsecond, Some("+00:00"))'), 'Timestamp(Microsecond, Some("America/New_York"))')
     """
+    unify_types(tree, ("zoned",), _choose)
     for group in find_groups(tree):
-        if not tree.may_mix(group.members, "zoned"):
-            continue
-        kinds = [tree.find_type(member) for member in group.members]
-        zoned = _find_zoned(kinds)
-        if zoned is None:
-            continue
-        families = {find_family(kind) for kind in kinds if kind is not None}
-        if group.use is Use.COMPUTED:
-            if families <= {"zoned", "other"} and len(families) > 1:
+        if group.use is Use.COMPUTED and tree.may_mix(group.members, "zoned"):
+            kinds = [tree.find_type(member) for member in group.members]
+            families = {find_family(kind) for kind in kinds if kind is not None}
+            # Those of two times are right.
+            if families == {"zoned", "other"} and _find_zoned(kinds) is not None:
                 _compute_in_utc(tree, group, kinds)
-            continue
-        for member, kind in zip(group.members, kinds, strict=True):
-            if kind is not None and find_family(kind) in _UNZONED:
-                recast(tree, member, partial(_give_zone, kind=kind, zoned=zoned))
-    for branches in find_unions(tree):
-        casts: list[dict[int, Cast]] = [{} for _ in branches]
-        for at, fields in enumerate(zip(*(branch.fields for branch in branches), strict=True)):
-            zoned = _find_zoned([field.type for field in fields])
-            for made, field in zip(casts, fields, strict=True):
-                if zoned is not None and find_family(field.type) in _UNZONED:
-                    made[at] = partial(_give_zone, kind=field.type, zoned=zoned)
-        for branch, made in zip(branches, casts, strict=True):
-            recast_outputs(tree, branch, made)
 
 
-def _compute_in_utc(tree: Tree, group: Group, kinds: Sequence[pa.DataType | None]) -> None:
+def _choose(kinds: Kinds) -> Sequence[Cast | None]:
+    zoned = _find_zoned(kinds)
+    return [
+        partial(_give_zone, kind=kind, zoned=zoned)
+        if zoned is not None and kind is not None and find_family(kind) in _UNZONED
+        else None
+        for kind in kinds
+    ]
+
+
+def _compute_in_utc(tree: Tree, group: Group, kinds: Kinds) -> None:
     """Add an interval in UTC: a day has 24 hours there, and there are no hours that are skipped."""
     for member, kind in zip(group.members, kinds, strict=True):
         if kind is not None and find_family(kind) == "zoned":
@@ -71,7 +57,7 @@ def _compute_in_utc(tree: Tree, group: Group, kinds: Sequence[pa.DataType | None
             return
 
 
-def _find_zoned(kinds: Sequence[pa.DataType | None]) -> pa.TimestampType | None:
+def _find_zoned(kinds: Kinds) -> pa.TimestampType | None:
     """Return the first type with a zone, if it is another one than UTC."""
     zoned = [kind for kind in kinds if kind is not None and find_family(kind) == "zoned"]
     return next((kind for kind in zoned if kind.tz not in _UTC), None)
