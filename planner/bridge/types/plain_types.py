@@ -62,7 +62,9 @@ def bind_value(number: int, value: pa.Scalar, kind: pa.DataType) -> pa.Scalar:
         with suppress(pa.ArrowInvalid):  # It has a zone; without one, it is a time of UTC.
             return value.cast(pa.timestamp(kind.unit)).cast(kind)
     try:
-        return value.cast(kind)
+        cast = value.cast(kind)
+        is_rounded = pa.types.is_decimal(kind) and pa.types.is_floating(value.type)
+        return value if is_rounded and not cast.cast(value.type).equals(value) else cast
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         # DataFusion may compare it as it is (a decimal with an int column).
         if are_comparable(value.type, kind):
