@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from sqlglot import exp
 
-from planner.sql.rules.tree import Tree
+from planner.sql.rules.tree import Tree, for_texts
 
 
+@for_texts(r"\border\s+by\b|\bpartition\s+by\b")
 def computed_sort_keys(tree: Tree) -> None:
     """Hide how a sort key of several operations is computed.
 

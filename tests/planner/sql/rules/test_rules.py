@@ -41,7 +41,8 @@ def context() -> SessionContext:
 @pytest.mark.parametrize(("rule", "case"), _cases(), ids=str)
 def test_a_statement_is_rewritten(rule: str, case: Case, context: SessionContext) -> None:
     before, after = case.parts
-    tree = Tree(dialect.parse_query(before), lambda sql: context.sql(sql).schema())
+    columns = [pa.field(name, kind) for table in TABLES.values() for name, kind in table.items()]
+    tree = Tree(dialect.parse_query(before), lambda sql: context.sql(sql).schema(), columns)
     (apply,) = (one for one in RULES if one.__name__ == rule)
     apply(tree)
     assert dialect.write_sql(tree.root) == after
