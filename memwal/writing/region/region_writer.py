@@ -12,7 +12,7 @@ from dataclasses import asdict
 
 from memwal.base.table_place import keep_in_place
 from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, UnavailableError
-from memwal.regions.wal import has_abandoned_rows, wal_entry_path
+from memwal.regions.wal import has_abandoned_rows, has_unflushed_rows, wal_entry_path
 from memwal.writing.changes import FencedError, NotOwnerError, OutcomeUnknownError
 from memwal.writing.observing import Counters, RegionStats
 from memwal.writing.options import OwnershipPolicy, WriteOptions
@@ -185,6 +185,35 @@ class RegionWriter:
             msg = f"{self.queue.name} is written to for too long to be flushed"
             raise UnavailableError(msg)
         self.raise_failure()
+
+    def flush_log(self, deadline: float) -> int:
+        """Flush what is in the log, whoever wrote it, and release the region; return how many rows that were.
+
+        A region without rows in its log is not claimed.
+
+        Raises:
+            LanceGatewayError: it was not flushed; what was acknowledged is durable in the log.
+        """
+        flushed = 0
+
+        def flush() -> None:
+            nonlocal flushed
+            table = self._table()
+            before = self.ownership.read_newest_manifest(table)
+            if not has_unflushed_rows(table.storage, before):
+                return
+            self.ensure_claim(deadline)
+            while not self._close_claim():  # Another writer came in between.
+                self.ensure_claim(deadline)
+            after = self.ownership.read_newest_manifest(table)
+            made = [one for one in after.flushed_generations if one.generation >= before.current_generation]
+            flushed = sum(one.physical_rows or 0 for one in made)
+
+        if not self.queue.run_alone(flush, deadline):
+            msg = f"{self.queue.name} is written to for too long to be flushed"
+            raise UnavailableError(msg)
+        self.raise_failure()
+        return flushed
 
     @property
     def has_unflushed_loss(self) -> bool:
