@@ -58,8 +58,8 @@ DATETIME_FUNCTIONS = (
 # Words of the grammar that SQL-92 does not know.
 _KEYWORDS = (
     "ANALYZE", "ANTI", "CONFLICT", "CUBE", "EXPLAIN", "FILTER", "FLUSH", "GROUPING SETS", "ILIKE", "LATERAL",
-    "LIMIT", "MERGE", "OFFSET", "OPTIMIZE", "OVER", "PARTITION", "QUALIFY", "RECURSIVE", "RESTORE", "RETURNING",
-    "ROLLUP", "SEMI", "UNNEST", "WINDOW", "WITH",
+    "LIMIT", "MERGE", "OFFSET", "OPTIMIZE", "OVER", "PARTITION", "QUALIFY", "RECURSIVE", "RESTORE",
+    "RETURNING", "ROLLUP", "SEMI", "UNNEST", "WINDOW", "WITH",
 )  # fmt: skip
 
 # Places in SqlSupportsConvert.

@@ -221,8 +221,10 @@ class Forwarding:
         except (pa.ArrowException, flight.FlightError, OSError, StopIteration) as error:
             self._forget(url, client)
             reason = _PREFIX.sub("", format_error(error)) or "the connection broke"
-            msg = f"the owner of region {region_id} of table {table!r} was not asked to flush at {url}: {reason}"
-            raise UnreachableError(msg) from None
+            raise UnreachableError(
+                f"the owner of region {region_id} of table {table!r} was not asked to flush it at {url}: "
+                f"{reason}"
+            ) from None
         if outcome.error:
             raise _decode_error(outcome)
         return int(outcome.rows)

@@ -15,8 +15,8 @@ from planner.sql.rewrites.misread_clauses import refuse_misread
 from planner.sql.tokens import SqlText
 
 _OFFERED: Final = (
-    "there are SELECT, WITH, VALUES, EXPLAIN [ANALYZE], DESCRIBE, SHOW, SET, RESET, USE, and "
-    "INSERT, UPDATE, DELETE, MERGE, TRUNCATE, CREATE, ALTER, DROP, OPTIMIZE, FLUSH, RESTORE, ANALYZE, KILL QUERY"
+    "there are SELECT, WITH, VALUES, EXPLAIN [ANALYZE], DESCRIBE, SHOW, SET, RESET, USE, and INSERT, UPDATE, "
+    "DELETE, MERGE, TRUNCATE, CREATE, ALTER, DROP, OPTIMIZE, FLUSH TABLE, RESTORE, ANALYZE, KILL QUERY"
 )
 _WAYS_OUT: Final[Mapping[str, str]] = MappingProxyType(
     dict.fromkeys(("GRANT", "REVOKE"), "rights are in the policy file of the gateway (auth.policy_file)")
