@@ -27,7 +27,7 @@ from planner.sql.dialects.translate import NATIVE
 from planner.writes.ddl.alter import prepare_alter
 from planner.writes.ddl.create import prepare_create
 from planner.writes.ddl.drop import prepare_drop
-from planner.writes.ddl.maintenance import prepare_analyze, prepare_optimize
+from planner.writes.ddl.maintenance import prepare_analyze, prepare_flush, prepare_optimize
 from planner.writes.ddl.tables.comments import prepare_comment
 from planner.writes.dml.explain import PreparedExplain, analyze_error, split_explain
 from planner.writes.dml.insert import (
@@ -130,6 +130,7 @@ _FAMILIES: Mapping[str, Prepare] = MappingProxyType(
         "alter": prepare_alter,
         "comment": prepare_comment,
         "optimize": prepare_optimize,
+        "flush": prepare_flush,
         "analyze": prepare_analyze,
         "restore": prepare_restore,
     }

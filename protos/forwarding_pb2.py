@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17protos/forwarding.proto\x12\rlance.gateway\"\x9a\x01\n\x0e\x46orwardChanges\x12\x12\n\nrequest_id\x18\x01 \x01(\x0c\x12\r\n\x05table\x18\x02 \x01(\t\x12\x11\n\tregion_id\x18\x03 \x01(\t\x12\x0f\n\x07upserts\x18\x04 \x01(\x04\x12\x0f\n\x07\x64\x65letes\x18\x05 \x01(\x04\x12\x10\n\x08instance\x18\x06 \x01(\x0c\x12\x0c\n\x04user\x18\x07 \x01(\t\x12\x10\n\x08query_id\x18\x08 \x01(\t\" \n\x0c\x46orwardReady\x12\x10\n\x08instance\x18\x01 \x01(\x0c\"N\n\x0e\x46orwardOutcome\x12\x0c\n\x04rows\x18\x01 \x01(\x04\x12\r\n\x05\x65rror\x18\x02 \x01(\t\x12\x0e\n\x06status\x18\x03 \x01(\t\x12\x0f\n\x07message\x18\x04 \x01(\tb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17protos/forwarding.proto\x12\rlance.gateway\"\x9a\x01\n\x0e\x46orwardChanges\x12\x12\n\nrequest_id\x18\x01 \x01(\x0c\x12\r\n\x05table\x18\x02 \x01(\t\x12\x11\n\tregion_id\x18\x03 \x01(\t\x12\x0f\n\x07upserts\x18\x04 \x01(\x04\x12\x0f\n\x07\x64\x65letes\x18\x05 \x01(\x04\x12\x10\n\x08instance\x18\x06 \x01(\x0c\x12\x0c\n\x04user\x18\x07 \x01(\t\x12\x10\n\x08query_id\x18\x08 \x01(\t\"O\n\x0b\x46lushRegion\x12\r\n\x05table\x18\x01 \x01(\t\x12\x11\n\tregion_id\x18\x02 \x01(\t\x12\x0c\n\x04user\x18\x03 \x01(\t\x12\x10\n\x08query_id\x18\x04 \x01(\t\" \n\x0c\x46orwardReady\x12\x10\n\x08instance\x18\x01 \x01(\x0c\"N\n\x0e\x46orwardOutcome\x12\x0c\n\x04rows\x18\x01 \x01(\x04\x12\r\n\x05\x65rror\x18\x02 \x01(\t\x12\x0e\n\x06status\x18\x03 \x01(\t\x12\x0f\n\x07message\x18\x04 \x01(\tb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,8 +33,10 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_FORWARDCHANGES']._serialized_start=43
   _globals['_FORWARDCHANGES']._serialized_end=197
-  _globals['_FORWARDREADY']._serialized_start=199
-  _globals['_FORWARDREADY']._serialized_end=231
-  _globals['_FORWARDOUTCOME']._serialized_start=233
-  _globals['_FORWARDOUTCOME']._serialized_end=311
+  _globals['_FLUSHREGION']._serialized_start=199
+  _globals['_FLUSHREGION']._serialized_end=278
+  _globals['_FORWARDREADY']._serialized_start=280
+  _globals['_FORWARDREADY']._serialized_end=312
+  _globals['_FORWARDOUTCOME']._serialized_start=314
+  _globals['_FORWARDOUTCOME']._serialized_end=392
 # @@protoc_insertion_point(module_scope)

@@ -67,6 +67,36 @@ class ForwardChanges(_message.Message):
 Global___ForwardChanges: _TypeAlias = ForwardChanges  # noqa: Y015
 
 @_typing.final
+class FlushRegion(_message.Message):
+    """A DoPut without rows: the owner flushes the region, and answers with ForwardOutcome, whose rows were flushed."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TABLE_FIELD_NUMBER: _builtins.int
+    REGION_ID_FIELD_NUMBER: _builtins.int
+    USER_FIELD_NUMBER: _builtins.int
+    QUERY_ID_FIELD_NUMBER: _builtins.int
+    table: _builtins.str
+    region_id: _builtins.str
+    user: _builtins.str
+    query_id: _builtins.str
+    def __init__(
+        self,
+        *,
+        table: _builtins.str = ...,
+        region_id: _builtins.str = ...,
+        user: _builtins.str = ...,
+        query_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["query_id", b"query_id", "region_id", b"region_id", "table", b"table", "user", b"user"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FlushRegion: _TypeAlias = FlushRegion  # noqa: Y015
+
+@_typing.final
 class ForwardReady(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -57,9 +57,9 @@ DATETIME_FUNCTIONS = (
 )  # fmt: skip
 # Words of the grammar that SQL-92 does not know.
 _KEYWORDS = (
-    "ANALYZE", "ANTI", "CONFLICT", "CUBE", "EXPLAIN", "FILTER", "GROUPING SETS", "ILIKE", "LATERAL", "LIMIT",
-    "MERGE", "OFFSET", "OPTIMIZE", "OVER", "PARTITION", "QUALIFY", "RECURSIVE", "RESTORE", "RETURNING",
-    "ROLLUP", "SEMI", "UNNEST", "WINDOW", "WITH",
+    "ANALYZE", "ANTI", "CONFLICT", "CUBE", "EXPLAIN", "FILTER", "FLUSH", "GROUPING SETS", "ILIKE", "LATERAL",
+    "LIMIT", "MERGE", "OFFSET", "OPTIMIZE", "OVER", "PARTITION", "QUALIFY", "RECURSIVE", "RESTORE",
+    "RETURNING", "ROLLUP", "SEMI", "UNNEST", "WINDOW", "WITH",
 )  # fmt: skip
 
 # Places in SqlSupportsConvert.

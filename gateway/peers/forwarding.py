@@ -194,6 +194,41 @@ class Forwarding:
                 raise _decode_error(outcome)
             return WriteReceipt({region_id: outcome.rows})
 
+    def flush(self, url: str, table: str, region_id: str) -> int:
+        """Ask the owner of a region to flush it; return how many rows it flushed.
+
+        Raises:
+            UnreachableError: no gateway answers there, or it does not know this request.
+            LanceGatewayError: what the owner answered; NotOwnerError where it owns the region no longer.
+        """
+        query = current_statement()
+        message = wire.FlushRegion(
+            table=table,
+            region_id=region_id,
+            user="" if query is None else query.user,
+            query_id="" if query is None else query.id,
+        )
+        client = self._get_client(url)
+        descriptor = flight.FlightDescriptor.for_command(pack(message))
+        options = self._trust.build_options(url, self._timeout_seconds)
+        try:
+            writer, answers = client.do_put(descriptor, pa.schema([]), options)
+            with writer:
+                writer.done_writing()
+                outcome = decode(
+                    wire.ForwardOutcome, _encode_schema(answers), "the answer of another gateway"
+                )
+        except (pa.ArrowException, flight.FlightError, OSError, StopIteration) as error:
+            self._forget(url, client)
+            reason = _PREFIX.sub("", format_error(error)) or "the connection broke"
+            raise UnreachableError(
+                f"the owner of region {region_id} of table {table!r} was not asked to flush it at {url}: "
+                f"{reason}"
+            ) from None
+        if outcome.error:
+            raise _decode_error(outcome)
+        return int(outcome.rows)
+
     def close(self) -> None:
         """Close all connections."""
         with self._lock:
@@ -267,7 +302,30 @@ class ForwardedRows:
 
     def list_handlers(self) -> Sequence[Handler]:
         """Return the handlers of this family."""
-        return (Exchange(wire.ForwardChanges, self._accept),)
+        return (Exchange(wire.ForwardChanges, self._accept), Exchange(wire.FlushRegion, self._flush))
+
+    def _flush(
+        self,
+        message: wire.FlushRegion,
+        _reader: flight.MetadataRecordBatchReader,
+        writer: flight.FlightMetadataWriter,
+        call: Call,
+    ) -> None:
+        _check_is_peer(call)
+        writer.write(self._flush_region(message).SerializeToString())
+
+    def _flush_region(self, message: wire.FlushRegion) -> wire.ForwardOutcome:
+        try:
+            rows = self._catalog.table(message.table).writer().flush_forwarded(message.region_id)
+        except LanceGatewayError as error:
+            return _encode_error(error)
+        logger.info(
+            "flushed %d rows of table %r for another gateway",
+            rows,
+            message.table,
+            extra={"query_id": message.query_id, "user": message.user, "table": message.table},
+        )
+        return wire.ForwardOutcome(rows=rows)
 
     def _accept(
         self,
@@ -276,10 +334,7 @@ class ForwardedRows:
         writer: flight.FlightMetadataWriter,
         call: Call,
     ) -> None:
-        if call.identity != PEER:
-            raise PermissionDeniedError(
-                "only other gateways may forward rows: their writes.peer_token is not that of this gateway"
-            )
+        _check_is_peer(call)
         if len(message.request_id) != 16:
             raise InvalidInputError("rows were forwarded without a request id: all gateways need one version")
         writer.write(wire.ForwardReady(instance=_INSTANCE).SerializeToString())
@@ -313,6 +368,13 @@ class ForwardedRows:
             extra={"query_id": message.query_id, "user": message.user, "table": message.table},
         )
         return receipt
+
+
+def _check_is_peer(call: Call) -> None:
+    if call.identity != PEER:
+        raise PermissionDeniedError(
+            "only other gateways may forward rows: their writes.peer_token is not that of this gateway"
+        )
 
 
 def _read_changes(message: wire.ForwardChanges, reader: flight.MetadataRecordBatchReader) -> Changes:

@@ -52,6 +52,32 @@ def forward_changes(
     return [*(future.result() for future in futures), own]
 
 
+def flush_region(options: WriteOptions, writer: RegionWriter, table: OpenTable, deadline: float) -> int:
+    """Flush a region where its owner is: in another process that can be reached, or else here.
+
+    Args:
+        options: with or without a forwarder.
+        writer: of the region in this process.
+        table: as it is open.
+        deadline: monotonic time.
+
+    Returns:
+        How many rows were flushed.
+
+    Raises:
+        LanceGatewayError: it was not flushed; what was acknowledged is durable in the log.
+    """
+    while not writer.is_owned and options.forwarder is not None:
+        owner = writer.ownership.find_other_owner(table)
+        if owner is None:
+            break
+        try:
+            return options.forwarder.flush(owner.url, writer.table_name, writer.region_id)
+        except (UnreachableError, NotOwnerError):
+            writer.ownership.gone_epoch = owner.epoch
+    return writer.flush_log(deadline)
+
+
 def _send(
     options: WriteOptions, writer: RegionWriter, table: OpenTable, changes: Changes
 ) -> RegionOutcome | None:

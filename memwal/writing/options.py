@@ -33,6 +33,19 @@ class Forwarder(Protocol):
             LanceGatewayError: the owner's own answer.
         """
 
+    def flush(self, url: str, table: str, region_id: str) -> int:
+        """Ask the owner of a region to flush it; return how many rows it flushed.
+
+        Args:
+            url: of the owner, as its owner record says.
+            table: name in the catalog.
+            region_id: of the region.
+
+        Raises:
+            UnreachableError: no answer came, and the region may be claimed.
+            LanceGatewayError: the owner's own answer.
+        """
+
 
 class OwnershipPolicy(Enum):
     """How a process treats rows for a region that another process owns."""

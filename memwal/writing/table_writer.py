@@ -26,7 +26,7 @@ from memwal.writing.changes import (
     build_receipt,
 )
 from memwal.writing.exclusive import LATE_SECONDS, ExclusiveRegions
-from memwal.writing.forwarding import forward_changes
+from memwal.writing.forwarding import flush_region, forward_changes
 from memwal.writing.observing import RegionStats
 from memwal.writing.options import OwnershipPolicy, WriteOptions
 from memwal.writing.region.claim import OwnTail
@@ -130,12 +130,7 @@ class TableWriter:
             LanceGatewayError: as `write`.
         """
         self._check_open()
-        writer = self._regions.get(region_id)
-        # Where a claim is under way, this process may own the region in a moment.
-        if writer is None or not (writer.is_owned or writer.queue.is_busy):
-            msg = f"table {self.name!r}: this process does not own region {region_id}; nothing was written"
-            raise NotOwnerError(msg)
-        deadline = self._deadline(None)
+        writer, deadline = self._get_owned(region_id), self._deadline(None)
         table, parts = self._split_changes(changes)
         if set(parts) - {region_id}:
             msg = f"table {self.name!r}: rows for region {', '.join(parts)} were sent as those of {region_id}"
@@ -234,6 +229,52 @@ class TableWriter:
             self._opened = None
         if failed:
             raise next(iter(failed.values()))
+
+    def flush_logs(self, timeout_seconds: float | None = None) -> Mapping[str, int]:
+        """Flush the logs of all regions, whoever wrote them, and release those that this process claims.
+
+        Another process that owns a region and can be reached flushes it itself.
+
+        Args:
+            timeout_seconds: how long a region is waited for; None as the options say.
+
+        Returns:
+            Rows that were flushed, by the ids of regions that had any in their logs.
+
+        Raises:
+            NotOwnerError: another process owns a region, and the options say to leave it so.
+            LanceGatewayError: a region was not flushed; what was acknowledged is durable in its log.
+        """
+        self._check_open()
+        table, deadline = self._open_newest_table(), self._deadline(timeout_seconds)
+
+        def flush(region_id: str) -> int:
+            with suppress(SealedError):  # Its rows are flushed.
+                return flush_region(self._options, self._get_region(region_id), table, deadline)
+            return 0
+
+        ids = sorted(table.regions.list_existing())
+        flushed = dict(zip(ids, self._pool.map(flush, ids), strict=True))
+        self._on_written()
+        return {region_id: rows for region_id, rows in flushed.items() if rows}
+
+    def flush_forwarded(self, region_id: str) -> int:
+        """Flush a region for another process, as its owner; return how many rows were flushed.
+
+        Raises:
+            NotOwnerError: this process does not own the region.
+            LanceGatewayError: as `flush_logs`.
+        """
+        self._check_open()
+        return self._get_owned(region_id).flush_log(self._deadline(None))
+
+    def _get_owned(self, region_id: str) -> RegionWriter:
+        writer = self._regions.get(region_id)
+        # Where a claim is under way, this process may own the region in a moment.
+        if writer is None or not (writer.is_owned or writer.queue.is_busy):
+            msg = f"table {self.name!r}: this process does not own region {region_id}; nothing was written"
+            raise NotOwnerError(msg)
+        return writer
 
     @contextmanager
     def apart_from_new_columns(self) -> Iterator[None]:

@@ -1,4 +1,8 @@
-"""Shows that a process lives while it owns regions of a table, and flushes idle regions."""
+"""Shows that a process lives while it owns regions of a table, and flushes regions that are idle or lost.
+
+A region is lost to a writer that can't read its log, as LanceDB's on Lance 13, within seconds: it is flushed
+then, so that the other writer has it at its next attempt (ADR 91).
+"""
 
 from __future__ import annotations
 
@@ -17,6 +21,10 @@ from memwal.writing.region.abandoned import SIGN_SECONDS, end_life, show_life
 from memwal.writing.region.region_writer import RegionWriter
 
 _log = logging.getLogger(__name__)
+_LOOK_SECONDS = 1.0
+"""How often is looked whether another writer claimed a region."""
+_LOOK_SECONDS_EACH = 0.02
+"""The same, times the regions that are owned: so many requests a second are enough."""
 
 
 class Tidier:
@@ -65,9 +73,14 @@ class Tidier:
             ):
                 self._show_life()
                 shown_at = now
-            if self._stopped.wait(min(max(self._idle_seconds / 4, 0.05), SIGN_SECONDS / 2)):
+            writers = self._list_regions()
+            pause = max(_LOOK_SECONDS, _LOOK_SECONDS_EACH * sum(writer.is_owned for writer in writers))
+            if self._stopped.wait(min(max(self._idle_seconds / 4, 0.05), pause)):
                 return
             for writer in self._list_regions():
+                if writer.is_owned and not writer.queue.is_busy:
+                    with suppress(LanceGatewayError):
+                        writer.notice_loss(time.monotonic() + LATE_SECONDS)
                 if not writer.queue.is_busy and (
                     writer.idle_seconds > self._idle_seconds or writer.has_unflushed_loss
                 ):

@@ -15,8 +15,8 @@ from planner.sql.rewrites.misread_clauses import refuse_misread
 from planner.sql.tokens import SqlText
 
 _OFFERED: Final = (
-    "there are SELECT, WITH, VALUES, EXPLAIN [ANALYZE], DESCRIBE, SHOW, SET, RESET, USE, and "
-    "INSERT, UPDATE, DELETE, MERGE, TRUNCATE, CREATE, ALTER, DROP, OPTIMIZE, RESTORE, ANALYZE, KILL QUERY"
+    "there are SELECT, WITH, VALUES, EXPLAIN [ANALYZE], DESCRIBE, SHOW, SET, RESET, USE, and INSERT, UPDATE, "
+    "DELETE, MERGE, TRUNCATE, CREATE, ALTER, DROP, OPTIMIZE, FLUSH TABLE, RESTORE, ANALYZE, KILL QUERY"
 )
 _WAYS_OUT: Final[Mapping[str, str]] = MappingProxyType(
     dict.fromkeys(("GRANT", "REVOKE"), "rights are in the policy file of the gateway (auth.policy_file)")
@@ -38,7 +38,7 @@ _WAYS_OUT: Final[Mapping[str, str]] = MappingProxyType(
 )
 """What to do in the place of statements of other databases."""
 _NO_QUERIES: Final = re.compile(
-    "INSERT|UPDATE|DELETE|MERGE|CREATE|DROP|ALTER|TRUNCATE|OPTIMIZE|RESTORE|REPLACE"
+    "INSERT|UPDATE|DELETE|MERGE|CREATE|DROP|ALTER|TRUNCATE|OPTIMIZE|FLUSH|RESTORE|REPLACE"
     "|BEGIN|START|COMMIT|ROLLBACK|SAVEPOINT|RELEASE|ABORT|END"
 )
 _AS_JSON: Final = ("FORMAT", "JSON")

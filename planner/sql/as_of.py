@@ -1,7 +1,7 @@
 """Reads AS OF behind a table name, and states of a table among the arguments of a call.
 
 FOR VERSION AS OF 12                    FOR SYSTEM_VERSION AS OF 12         VERSION AS OF 12
-FOR VERSION AS OF 'release'             (a tag)
+FOR VERSION AS OF 'release'             (a tag, or a token of lance_changes)
 FOR TIMESTAMP AS OF '2026-05-01 12:00'  FOR SYSTEM_TIME AS OF TIMESTAMP '2026-05-01'
 TIMESTAMP AS OF now() - INTERVAL '1 hour'
 
@@ -112,8 +112,6 @@ def read_state(text: SqlText, i: int) -> tuple[AsOf, int]:
     """
     if text.words[i] in {"$", "?"}:
         raise text.error(i, "A state of a table is a constant: write it into the text; a parameter stands")
-    if text.words[i] == STRING and text.tokens[i].text.startswith(TOKEN_START):
-        return AsOf(token=text.tokens[i].text), i + 1
     return _read_version(text, i) if text.words[i] in {STRING, "0"} else _read_moment(text, i)
 
 
@@ -132,7 +130,7 @@ def to_microseconds(at: datetime) -> int:
 def _read_version(text: SqlText, i: int) -> tuple[AsOf, int]:
     token = text.tokens[i].text if i < len(text.tokens) else ""
     if text.words[i] == STRING:
-        return AsOf(tag=token), i + 1
+        return (AsOf(token=token) if token.startswith(TOKEN_START) else AsOf(tag=token)), i + 1
     if text.words[i] == "0" and token.isdigit() and 1 <= int(token) <= _MAX_VERSION:
         return AsOf(version=int(token)), i + 1
     message = "A version is a number from 1 on, or the name of a tag in single quotes; something else stands"

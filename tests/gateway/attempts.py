@@ -67,6 +67,7 @@ NAMED = (
     "CREATE INDEX ON {t} (id)",
     "ALTER TABLE {t} RENAME COLUMN margin TO m",
     "OPTIMIZE {t}",
+    "FLUSH TABLE {t}",
     "TRUNCATE {t}",
 )
 """Of a table without a grant."""

@@ -39,6 +39,7 @@ class Both:
     root: Path
     kind: Kind
     acknowledged: dict[tuple[str, int], int] = field(default_factory=dict)
+    hold_ms: int = 0
     _engine: QueryEngine | None = None
 
     @staticmethod
@@ -73,7 +74,7 @@ class Both:
     @property
     def engine(self) -> QueryEngine:
         if self._engine is None:
-            writing = WriteOptions(hold_ms=0)
+            writing = WriteOptions(hold_ms=self.hold_ms)
             self._engine = QueryEngine(Catalog.open(str(self.root), writing=writing))
         return self._engine
 

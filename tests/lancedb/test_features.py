@@ -83,8 +83,9 @@ def clone_by_pylance(lake: Lakeside) -> str:
 
 
 def tag(lake: Lakeside) -> str:
-    version, rows = lance.dataset(lake.path("t")).version, lake.by_pylance("t")
+    rows = lake.by_pylance("t")
     lake.gateway.write("CREATE TAG release ON t")
+    version = lance.dataset(lake.path("t")).version
     table = lancedb.connect(lake.root).open_table("t")
     assert {name: one["version"] for name, one in table.tags.list().items()} == {"release": version}
     lake.merge("t")

@@ -29,7 +29,7 @@ _JITTER = 0.1
 """Part of the hold time by which claims are spread, and the unit of waiting after a contested one."""
 _LOOK_AGAIN_SECONDS = 0.2
 _PAUSES = (0.002, 0.01, 0.05, 0.2, 0.5)
-_RECORD_SECONDS = 0.5
+RECORD_SECONDS = 0.5
 """Within this time after its claim, an owner that can be reached has left its record."""
 _LOOK_SECONDS = 0.01
 OWNERS = "_gateway/owners"
@@ -247,11 +247,11 @@ class RegionOwnership:
 
     def _is_owner_starting(self, table: OpenTable, manifest: RegionManifest, began: float) -> bool:
         """Return whether the claim is so recent that its owner record may not be written yet."""
-        if manifest.writer_epoch in (0, self.gone_epoch) or time.monotonic() - began > _RECORD_SECONDS:
+        if manifest.writer_epoch in (0, self.gone_epoch) or time.monotonic() - began > RECORD_SECONDS:
             return False
         if read_owner_record(table.storage, manifest) is not None:
             return False
-        return measure_manifest_age(table.storage, manifest) < _RECORD_SECONDS
+        return measure_manifest_age(table.storage, manifest) < RECORD_SECONDS
 
     def _is_own(self, record: OwnerRecord) -> bool:
         return record.writer == self._writer_id or (bool(record.url) and record.url == self._options.url)
@@ -291,7 +291,7 @@ class RegionOwnership:
             # A writer without a record may claim again and again: it is granted only one turn.
             seen = min(seen, began)
             if epoch == self._contested_epoch:
-                hold = min(hold, _RECORD_SECONDS)
+                hold = min(hold, RECORD_SECONDS)
         else:
             return 0.0  # A writer that left no rows in its log loses nothing.
         # Clocks may differ; but nobody waits longer than that from the first sight on.

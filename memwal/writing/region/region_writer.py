@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from memwal.base.table_place import keep_in_place
 from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, UnavailableError
-from memwal.regions.wal import has_abandoned_rows, wal_entry_path
+from memwal.regions.wal import has_abandoned_rows, has_unflushed_rows, wal_entry_path
 from memwal.writing.changes import FencedError, NotOwnerError, OutcomeUnknownError
 from memwal.writing.observing import Counters, RegionStats
 from memwal.writing.options import OwnershipPolicy, WriteOptions
@@ -26,12 +27,18 @@ from memwal.writing.region.doubts import (
     has_arrived,
 )
 from memwal.writing.region.lance_writers import ContestedError, append_atomically
-from memwal.writing.region.ownership import RegionOwnership
+from memwal.writing.region.ownership import (
+    RECORD_SECONDS,
+    RegionOwnership,
+    read_owner_record,
+)
 from memwal.writing.region.requests import GROUP_BYTES, Request, RequestQueue
 from memwal.writing.table.open_table import OpenTable
 from memwal.writing.table.splitting import check_new_rules
 
 _log = logging.getLogger(__name__)
+_SHARED_SECONDS = 300.0
+"""A region that another writer was turned away from is let go after each write for this long."""
 
 
 class RegionWriter:
@@ -76,6 +83,9 @@ class RegionWriter:
         self._stopped = stopped
         self._claim: Claim | None = None
         self._lost: Claim | None = None
+        self._lost_at: tuple[int, float] | None = None
+        """Newest entry of the claim that was lost, and the monotonic time when that was noticed."""
+        self._shared_until = -math.inf
         self.last_epoch = 0
         self._in_flight: Request | None = None
         self._failure: LanceGatewayError | None = None
@@ -186,15 +196,62 @@ class RegionWriter:
             raise UnavailableError(msg)
         self.raise_failure()
 
+    def flush_log(self, deadline: float) -> int:
+        """Flush what is in the log, whoever wrote it, and release the region; return how many rows that were.
+
+        A region without rows in its log is not claimed.
+
+        Raises:
+            LanceGatewayError: it was not flushed; what was acknowledged is durable in the log.
+        """
+        flushed = 0
+
+        def flush() -> None:
+            nonlocal flushed
+            table = self._table()
+            before = self.ownership.read_newest_manifest(table)
+            if not has_unflushed_rows(table.storage, before):
+                return
+            self.ensure_claim(deadline)
+            while not self._close_claim():  # Another writer came in between.
+                self.ensure_claim(deadline)
+            after = self.ownership.read_newest_manifest(table)
+            made = [one for one in after.flushed_generations if one.generation >= before.current_generation]
+            flushed = sum(one.physical_rows or 0 for one in made)
+
+        if not self.queue.run_alone(flush, deadline):
+            msg = f"{self.queue.name} is written to for too long to be flushed"
+            raise UnavailableError(msg)
+        self.raise_failure()
+        return flushed
+
     @property
     def has_unflushed_loss(self) -> bool:
         """Whether the region was lost before a flush; another writer may have flushed it since."""
         return self._lost is not None
 
+    def notice_loss(self, deadline: float) -> None:
+        """Find out whether another writer has claimed the region, which otherwise the next write does.
+
+        Raises:
+            LanceGatewayError: the region can't be read.
+        """
+
+        def look() -> None:
+            claim = self._claim
+            if claim is None or claim.is_lost:
+                return
+            if self.ownership.read_newest_manifest(claim.table).writer_epoch != claim.epoch:
+                self._drop_claim(by_peer=True, epoch=claim.epoch)
+                self._lost = claim
+
+        self.queue.run_alone(look, deadline)
+
     def flush_after_loss(self, deadline: float) -> None:
         """Flush the last rows of this process if another writer took the region and wrote nothing.
 
-        Lance before 14 takes a region over and gives up, since it can't replay rows of Lance 14.
+        Lance before 14 takes a region over and gives up: the schema of an entry of Lance 14 has the number of
+        a generation in its metadata, and Lance before 14 replays entries of exactly its own schema.
 
         Raises:
             LanceGatewayError: it was not flushed; what was acknowledged is durable in the log.
@@ -300,6 +357,8 @@ class RegionWriter:
         self._options.observer.on_group(
             self.table_name, self.region_id, len(group), rows, nbytes, time.monotonic() - started
         )
+        if self._is_shared:
+            self._let_go()
 
     def _append(self, group: Sequence[Request], deadline: float) -> None:
         first = group[0]
@@ -381,6 +440,11 @@ class RegionWriter:
                 break
             # Rows that lack a column are flushed before the log gets rows that have it (ADR 68).
             self._flush_claim(claim)
+        lost_at, self._lost_at = self._lost_at, None
+        if claim.epoch != self.last_epoch + 1 and (
+            self._is_shared or (lost_at is not None and self._was_turned_away(claim, *lost_at))
+        ):
+            self._shared_until = time.monotonic() + _SHARED_SECONDS
         self._claim, self.last_epoch = claim, claim.epoch
         self.ownership.announce(claim)  # Not earlier: who hears of it may send rows at once.
         self.counters.claims += 1
@@ -388,6 +452,36 @@ class RegionWriter:
             self.table_name, self.region_id, claim.epoch, time.monotonic() - started
         )
         return claim
+
+    @property
+    def _is_shared(self) -> bool:
+        """Whether the region is let go after each write, so that a writer of Lance before 14 can claim it."""
+        return time.monotonic() < self._shared_until
+
+    def _let_go(self) -> None:
+        """Flush and release the region: Lance before 14 can claim regions without unflushed rows."""
+        try:
+            self._close_claim()
+        except LanceGatewayError as error:
+            _log.warning("a region that another writer waits for was not flushed: %s", error)
+
+    def _was_turned_away(self, claim: Claim, position: int, noticed_at: float) -> bool:
+        """Return whether who claimed the region before this claim gave up, since it can't read the log.
+
+        Args:
+            claim: of this process.
+            position: of the newest entry of the claim that was lost.
+            noticed_at: monotonic time when that was noticed; other gateways have left a record since.
+        """
+        if time.monotonic() - noticed_at < RECORD_SECONDS:
+            return False
+        storage, before = claim.table.storage, replace(claim.manifest, writer_epoch=claim.epoch - 1)
+        try:
+            return read_owner_record(storage, before) is None and has_abandoned_rows(
+                storage, self.region_id, position
+            )
+        except LanceGatewayError:
+            return False
 
     def _has_arrived(self, group: Sequence[Request], doubt: InDoubtError, deadline: float) -> bool:
         """Drop the claim, and return whether the append in doubt arrived."""
@@ -433,6 +527,7 @@ class RegionWriter:
         claim, self._claim = self._claim, None
         if claim is not None:
             claim.abandon()
+            self._lost_at = claim.position, time.monotonic()
         if by_peer:
             self._count_loss(epoch)
 
@@ -471,7 +566,7 @@ class RegionWriter:
             return False
         if not self._flush_claim(claim):
             self._count_loss(claim.epoch)
-            self._lost = claim
+            self._lost, self._lost_at = claim, (claim.position, time.monotonic())
             return False
         self.ownership.release(claim)
         self.counters.flushes += 1

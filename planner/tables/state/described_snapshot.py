@@ -97,10 +97,10 @@ class DescribedSnapshots:
     ) -> RegionSnapshot:
         region_id, positions = description.region_id, description.wal_positions
         generations = self.open_generations(base, region_id, description.generations)
-        tail = None if not positions else self._open_tail(state, base, region_id, positions)
+        tail = None if not positions else self.open_tail(state, base, region_id, positions)
         return RegionSnapshot(region_id, generations, tail)
 
-    def _open_tail(
+    def open_tail(
         self, state: TableState, base: BaseTable, region_id: str, positions: tuple[int, ...]
     ) -> Tail | None:
         """Open the rows of entries, which are the first ones of those that others have read, or are about to.

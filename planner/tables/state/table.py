@@ -23,6 +23,7 @@ from planner.tables.sources.caches import ByteCache
 from planner.tables.sources.decoded_columns import DecodedColumns
 from planner.tables.sources.generations import GenerationDataset
 from planner.tables.sources.keys import KeyPlaces
+from planner.tables.sources.log_tail import Tail
 from planner.tables.sources.snapshot import Consistency, SnapshotDescription, TableSnapshot
 from planner.tables.state.described_snapshot import DescribedSnapshots
 from planner.tables.state.log_reader import LogReader, OwnTails
@@ -269,8 +270,27 @@ class Table:
             SnapshotGoneError: part of it was merged or cleaned up since, or the table was recreated.
             LanceGatewayError: something can't be read.
         """
-        reader = DescribedSnapshots(self.name, self._newest, self._logs, self.open_generations)
-        return reader.open(description)
+        return self._described.open(description)
+
+    def open_tail(self, base: BaseTable, region_id: str, positions: tuple[int, ...]) -> Tail | None:
+        """Open rows of a region's log by the columns of a version.
+
+        Args:
+            base: the version.
+            region_id: of the region.
+            positions: of the entries, ascending; no later one with rows is left out.
+
+        Raises:
+            FileNotFoundError: an entry is gone.
+            LanceGatewayError: one can't be read.
+        """
+        return (
+            self._described.open_tail(self._newest.state, base, region_id, positions) if positions else None
+        )
+
+    @property
+    def _described(self) -> DescribedSnapshots:
+        return DescribedSnapshots(self.name, self._newest, self._logs, self.open_generations)
 
     def read_manifests(self) -> tuple[RegionManifest, ...]:
         """Read the newest manifest of every region.

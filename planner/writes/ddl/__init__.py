@@ -5,5 +5,5 @@
 - `create` dispatches by the second word to `create_table`, views, schemas and `indexes`; `drop` likewise.
 - `tables`: what happens to a table as a whole.
 - `versions`: tags, branches and clones.
-- `alter`: ALTER TABLE. `maintenance`: OPTIMIZE and ANALYZE.
+- `alter`: ALTER TABLE. `maintenance`: OPTIMIZE, FLUSH and ANALYZE.
 """

@@ -30,7 +30,14 @@ from planner.plans.query_planner import QueryPlanner
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.state.table import Table
 from planner.writes.ddl.options import check_option_names, parse_value
-from planner.writes.ddl.statement import DONE, PreparedDefinition, Reader, check_column, commit_change
+from planner.writes.ddl.statement import (
+    DONE,
+    PreparedDefinition,
+    Reader,
+    check_column,
+    commit_change,
+    flush_logs_if_possible,
+)
 from planner.writes.ddl.tables.key_indexes import give_up_key_index
 from planner.writes.dml.prepared_write import WriteResult
 from planner.writes.dml.statement.target import check_may_write, check_writable
@@ -149,10 +156,11 @@ def prepare_create_index(
                 return DONE
             msg = f"table {table_name!r} has an index {index_name!r} already: use IF NOT EXISTS"
             raise AlreadyExistsError(msg)
+        flush_logs_if_possible(table)
         if calls[columns[0]].kind.is_vector and not table.base().dataset.count_rows():
             msg = (
                 f"an index of type {kind} is trained on rows of the base table, and table {table_name!r} has "
-                "none there yet: merge its generations first"
+                "none there yet. Its rows are flushed: merge them first (lance-gateway pipeline merge)"
             )
             raise PreconditionError(msg)
         with engine.catalog.jobs.run("create index", table_name, access.user) as job:

@@ -1,4 +1,4 @@
-"""``OPTIMIZE t [COMPACT | INDEXES]`` and ``ANALYZE t``."""
+"""``OPTIMIZE t [COMPACT | INDEXES]``, ``FLUSH TABLE t`` and ``ANALYZE t``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,13 @@ from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings
 from planner.tables.state.table import Table
 from planner.writes.ddl.indexes import build_index, list_index_names
-from planner.writes.ddl.statement import PreparedDefinition, Reader, commit_change
+from planner.writes.ddl.statement import (
+    PreparedDefinition,
+    Reader,
+    commit_change,
+    flush_logs,
+    flush_logs_if_possible,
+)
 from planner.writes.ddl.tables.key_indexes import build_key_indexes
 from planner.writes.ddl.versions.cloning import build_call_like
 from planner.writes.dml.prepared_write import WriteResult
@@ -36,6 +42,7 @@ _OPTIMIZED = pa.schema(
         ("indexes", pa.list_(pa.string())),
     ]
 )
+_FLUSHED = pa.schema([("table_name", pa.string()), ("rows", pa.int64()), ("regions", pa.int64())])
 _COUNTS = (
     *("rows", "base_rows", "base_bytes", "base_fragments", "regions"),
     *("generations", "generation_rows", "unflushed_rows"),
@@ -76,6 +83,7 @@ def prepare_optimize(
 
 
 def _optimize(table: Table, parts: tuple[str, ...], job: Job) -> dict[str, Any]:
+    flush_logs_if_possible(table)
     before = table.base()
     row: dict[str, Any] = {
         "table_name": table.name,
@@ -136,6 +144,33 @@ def _compact_files(table: Table, dataset: Any, job: Job) -> CompactionMetrics:  
 
     with ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="compact") as pool:
         return Compaction.commit(dataset, list(pool.map(rewrite, tasks)), {})
+
+
+def prepare_flush(
+    engine: QueryPlanner,
+    sql: str,
+    settings: SessionSettings,
+    access: Access,
+) -> PreparedDefinition:
+    """Prepare FLUSH TABLE, which flushes the logs of all regions of a table, whoever wrote them.
+
+    Raises:
+        LanceGatewayError: the statement is invalid.
+    """
+    reader = Reader.of(sql, settings.schema, "FLUSH", "TABLE")
+    name = reader.table()
+    reader.expect_end()
+    check_may_write(engine, name, access)
+    check_writable(engine, name)
+
+    def flush(_control: RunControl | None) -> WriteResult:
+        check_may_write(engine, name, access)
+        with engine.catalog.jobs.run("flush", name, access.user):
+            flushed = flush_logs(engine.catalog.table(name))
+        row = {"table_name": name, "rows": sum(flushed.values()), "regions": len(flushed)}
+        return WriteResult(-1, pa.Table.from_pylist([row], _FLUSHED))
+
+    return PreparedDefinition(sql, flush, name, _FLUSHED)
 
 
 def prepare_analyze(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, TypeAlias
@@ -12,8 +13,9 @@ import pyarrow as pa
 from memwal.base import versions
 from memwal.base.table_place import keep_in_place
 from memwal.base.versions import Outcome
-from memwal.errors import InvalidInputError, NotFoundError, PermissionDeniedError
+from memwal.errors import InvalidInputError, NotFoundError, PermissionDeniedError, UnsupportedError
 from memwal.storage.table_names import CATALOG, TableName, is_temporary_schema
+from memwal.writing import NotOwnerError
 from planner.access.rights import Access
 from planner.access.unknown_names import unknown_schema_error
 from planner.bridge.run_control import RunControl
@@ -245,6 +247,25 @@ def commit_change(table: Table, what: str, change: Callable[[Any], Outcome]) -> 
         return outcome
 
     return versions.commit_with_retries(f"can't {what} of table {table.name!r}", attempt)
+
+
+def flush_logs(table: Table) -> Mapping[str, int]:
+    """Flush the logs of all regions; return rows by region id: none of a table that has no regions.
+
+    Raises:
+        LanceGatewayError: a region was not flushed; what was acknowledged is durable in its log.
+    """
+    return {} if table.base().details is None else table.writer().flush_logs()
+
+
+def flush_logs_if_possible(table: Table) -> None:
+    """Flush the logs of regions before upkeep, which goes on where rows can't be flushed here.
+
+    Raises:
+        UnavailableError: a region could not be had in time.
+    """
+    with suppress(NotOwnerError, UnsupportedError):
+        flush_logs(table)
 
 
 DONE = WriteResult(-1)

@@ -12,8 +12,12 @@ import lance
 import pyarrow as pa
 import pytest
 
+from gateway.peers.forwarding import Forwarding
+from gateway.peers.peer_identity import PeerToken, Trust
 from memwal.errors import UnavailableError
 from memwal.writing import NotOwnerError, OwnershipPolicy
+from memwal.writing.options import UnreachableError
+from planner.engine import PreparedQuery
 from tests.gateway.peers.peer_gateways import TABLE, Peer, epochs, make_table, peer
 from tests.support.lake import manifests
 from tests.support.processes.ports import find_free_port
@@ -31,6 +35,10 @@ def opened(root: Path) -> Iterator[Open]:
 
 def insert(gateway: Peer, number: int) -> None:
     gateway.write(f"INSERT INTO {TABLE} VALUES ({number}, 'row {number}')")
+
+
+def region_ids(root: Path) -> list[str]:
+    return list(manifests.list_region_ids(root / f"{TABLE}.lance"))
 
 
 def until_taken(gateway: Peer, number: int) -> None:
@@ -177,6 +185,41 @@ class TestForward:
             list(pool.map(increment, range(2)))
         (row,) = gateways[1].engine.execute(f"SELECT text FROM {TABLE}").read_all().to_pylist()
         assert row == {"text": "10"}
+
+    def test_the_owner_flushes_for_another_gateway_and_stays_the_one_that_claimed(
+        self, root: Path, opened: Open
+    ) -> None:
+        make_table(root)
+        owner, other = opened(FORWARD), opened(FORWARD)
+        insert(owner, 1)
+        insert(owner, 2)
+        statement = other.engine.prepare_statement(f"FLUSH TABLE {TABLE}")
+        assert not isinstance(statement, PreparedQuery)
+        rows = statement.execute().rows
+        assert rows is not None
+        assert rows.to_pylist() == [{"table_name": TABLE, "rows": 2, "regions": 1}]
+        assert epochs(root) == [1]
+        assert owner.stats[0].flushes == 1
+        assert other.ids() == [1, 2]
+
+    def test_what_an_owner_that_is_gone_left_is_flushed_in_its_place(self, root: Path, opened: Open) -> None:
+        make_table(root)
+        owner, other = opened(FORWARD), opened(FORWARD)
+        insert(owner, 1)
+        owner.server.shutdown()
+        assert other.writer.flush_logs() == dict.fromkeys(region_ids(root), 1)
+        assert epochs(root) == [2]
+        assert other.ids() == [1]
+
+    def test_clients_may_not_ask_as_gateways_do(self, root: Path, opened: Open) -> None:
+        make_table(root)
+        owner = opened(FORWARD)
+        insert(owner, 1)
+        stranger = Forwarding(Trust(PeerToken("another-secret-of-gateways")), 10.0)
+        with pytest.raises(UnreachableError, match=r"not asked to flush|token|gateways"):
+            stranger.flush(owner.url, TABLE, region_ids(root)[0])
+        stranger.close()
+        assert owner.stats[0].flushes == 0
 
 
 class TestMixedPolicies:

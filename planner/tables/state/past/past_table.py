@@ -1,4 +1,7 @@
-"""A table at a past moment: a base version, and the generations that were flushed and not merged then."""
+"""A table at a past moment: a base version, and the generations that were flushed and not merged then.
+
+Where a moment is asked for, and not a version, the rows that were in the log then belong to it (ADR 91).
+"""
 
 from __future__ import annotations
 
@@ -17,8 +20,9 @@ from memwal.regions.manifest import (
     manifest_directory,
     manifest_path,
     parse_manifest_version,
+    read_latest_manifest,
 )
-from memwal.regions.wal import WalEntry
+from memwal.regions.wal import WalEntry, check_log_is_read, find_last_wal_position, wal_entry_path
 from memwal.writing import OwnTail
 from planner.predicates.pruning import RegionAssignments
 from planner.sql.as_of import format_moment
@@ -26,6 +30,7 @@ from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.decoded_columns import DecodedColumns
 from planner.tables.sources.generations import GenerationVanishedError
 from planner.tables.sources.keys import KeyPlaces
+from planner.tables.sources.log_tail import Tail
 from planner.tables.sources.snapshot import Consistency, RegionSnapshot, TableSnapshot
 from planner.tables.state.snapshots import check_ids
 from planner.tables.state.table import Table
@@ -40,6 +45,7 @@ class PastTable(Table):
     Attributes:
         version: of the base.
         moment: microseconds since 1970: what was flushed later is left out.
+        has_log: whether the rows that were in the log at that moment belong to it.
         today: the table as it is now.
 
     Args:
@@ -47,9 +53,12 @@ class PastTable(Table):
         base: its version.
         moment: see the attribute.
         columns: keeps decoded columns of past versions.
+        has_log: see the attribute.
     """
 
-    def __init__(self, newest: Table, base: BaseTable, moment: int, columns: DecodedColumns) -> None:
+    def __init__(
+        self, newest: Table, base: BaseTable, moment: int, columns: DecodedColumns, *, has_log: bool = False
+    ) -> None:
         super().__init__(
             newest.name,
             newest.storage,
@@ -61,6 +70,8 @@ class PastTable(Table):
         )
         self.version = base.version
         self.moment = moment
+        self.has_log = has_log
+        self._tails: dict[str, Tail | None] = {}
         self._base = base
         self.today = newest
 
@@ -116,8 +127,52 @@ class PastTable(Table):
                 generations = self.open_generations(self._base, region_id, needed)
             except GenerationVanishedError as error:
                 raise self._build_cleaned_up_error(region_id, [one.generation for one in needed]) from error
-            found[region_id] = RegionSnapshot(region_id, generations, None)
+            if self.has_log and manifest is not None and region_id not in self._tails:
+                self._tails[region_id] = self._read_tail(manifest, newest_merged)
+            found[region_id] = RegionSnapshot(region_id, generations, self._tails.get(region_id))
         return TableSnapshot(self._base, found)
+
+    def _read_tail(self, manifest: RegionManifest, newest_merged: int) -> Tail | None:
+        """Return the rows that were in the log of a region at that moment.
+
+        Args:
+            manifest: the newest of that moment.
+            newest_merged: newest generation that the base version contains.
+
+        Raises:
+            PreconditionError: entries were cleaned up that may have been there.
+            LanceGatewayError: one can't be read.
+        """
+        region_id, after = manifest.region_id, manifest.replay_after_wal_entry_position
+        last = find_last_wal_position(self.storage, region_id, after=after)
+        check_log_is_read(self.storage, manifest, last)
+        end = after + bisect_right(
+            range(after + 1, last + 1),
+            self.moment,
+            key=lambda position: self._read_time(wal_entry_path(region_id, position)),
+        )
+        newest = read_latest_manifest(self.storage, region_id)
+        if end == last and newest is not None and newest.replay_after_wal_entry_position > last:
+            raise self._build_log_gone_error(region_id, last)
+        try:
+            positions = []
+            for position in range(after + 1, end + 1):
+                entry = self.read_log_entry(region_id, position)
+                if entry.is_fence or (entry.generation or newest_merged + 1) <= newest_merged:
+                    continue
+                if manifest.replay_start.is_unflushed(position, entry.generation):
+                    positions.append(position)
+            return self.today.open_tail(self._base, region_id, tuple(positions))
+        except FileNotFoundError as error:
+            raise self._build_log_gone_error(region_id, after) from error
+
+    def _build_log_gone_error(self, region_id: str, last: int) -> PreconditionError:
+        return PreconditionError(
+            f"table {self.name!r} {self.described_time}: log entries of region {region_id} behind position "
+            f"{last} were flushed and cleaned up since, and which of them were there then is no longer "
+            f"known. FOR VERSION AS OF {self.version} reads what was flushed when that version was "
+            "committed; lance-gateway pipeline clean --keep-changes keeps log entries for longer"
+        )
 
     @cached_property
     def _manifests(self) -> Mapping[str, RegionManifest]:
@@ -153,12 +208,12 @@ class PastTable(Table):
             and (version := parse_manifest_version(entry.name)) is not None
         )
         at = bisect_right(
-            versions, self.moment, key=lambda version: self._read_write_time(region_id, version)
+            versions, self.moment, key=lambda version: self._read_time(manifest_path(region_id, version))
         )
         if at and (at == len(versions) or versions[at] == versions[at - 1] + 1):
             return self._read_manifest(region_id, versions[at - 1])
         if at or (versions and versions[0] > 1):
-            since = format_moment(self._read_write_time(region_id, versions[at]))
+            since = format_moment(self._read_time(manifest_path(region_id, versions[at])))
             msg = (
                 f"table {self.name!r} {self.described_time}: what region {region_id} had flushed then is no "
                 f"longer known, since its manifests of before {since} were cleaned up. Read a version that "
@@ -192,9 +247,9 @@ class PastTable(Table):
         path = manifest_path(region_id, version)
         return RegionManifest.decode(self.storage.read(path), source=self.storage.locate(path))
 
-    def _read_write_time(self, region_id: str, version: int) -> int:
-        """Return when a manifest was written, in microseconds since 1970; 0 if it is gone."""
-        identity = self.storage.identity(manifest_path(region_id, version))
+    def _read_time(self, path: str) -> int:
+        """Return when a file was written, in microseconds since 1970; 0 if it is gone."""
+        identity = self.storage.identity(path)
         return 0 if identity is None else identity.written // 1000
 
     def _build_cleaned_up_error(self, region_id: str, needed: Iterable[int]) -> PreconditionError:

@@ -134,14 +134,15 @@ class PastTables:
         raise NotFoundError(msg)
 
     def _open_version(self, table: Table, newest: BaseTable, version: int, moment: int | None) -> PastTable:
-        """Open a version, with the generations flushed by a moment; None is the moment of its commit."""
+        """Open a version, with what was fresh at a moment; None for what was flushed before its commit."""
         if version > newest.version:
             newest = table.base()  # Tags and versions are listed later than it was found.
 
         def open_past() -> PastTable:
             base = self._base(newest, version)
-            committed = read_commit_time(base.dataset) if moment is None else moment
-            return PastTable(table, base, committed, self.columns)
+            if moment is None:
+                return PastTable(table, base, read_commit_time(base.dataset), self.columns)
+            return PastTable(table, base, moment, self.columns, has_log=True)
 
         return self.keep(_PastTableName(BaseVersion(newest.place, version), moment), open_past)
 

@@ -16,6 +16,7 @@ from planner.sql.as_of import AS_OF_STARTS, AsOf, read_as_of
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.state.catalog import Catalog
 from planner.tables.state.past.branches import MAIN, BranchTable
+from planner.tables.state.past.noted_tables import find_state
 from planner.tables.state.past.past_table import PastTable
 from planner.tables.state.table import Table
 from planner.writes.ddl.statement import Reader
@@ -51,15 +52,7 @@ class State:
             LanceGatewayError: there is no such state.
         """
         table = catalog.table(name)
-        return table if self.as_of is None else catalog.past.find(table, self.as_of)
-
-    def find(self, catalog: Catalog, name: TableName) -> Reference:
-        """Return the version of the base table, or of a branch, that the state is on top of.
-
-        Raises:
-            LanceGatewayError: there is no such state.
-        """
-        return refer_to(self.open(catalog, name))
+        return table if self.as_of is None else find_state(catalog.past, table, self.as_of)
 
 
 @contextmanager

@@ -12,14 +12,26 @@ from memwal.errors import (
     AlreadyExistsError,
     InvalidInputError,
     NotFoundError,
+    PreconditionError,
 )
+from memwal.storage.table_names import TableName
 from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
-from planner.tables.state.past.branches import read_branches
+from planner.sql.as_of import AsOf
+from planner.tables.state.catalog import Catalog
+from planner.tables.state.past.branches import BranchTable, read_branches
 from planner.tables.state.past.tags import read_tags
 from planner.writes.ddl.statement import DONE, PreparedDefinition, Reader
-from planner.writes.ddl.versions.references import Reference, changing_references, read_state, read_table
+from planner.writes.ddl.versions.acknowledged import commit_acknowledged, lists_all
+from planner.writes.ddl.versions.references import (
+    Reference,
+    State,
+    changing_references,
+    read_state,
+    read_table,
+    refer_to,
+)
 from planner.writes.dml.prepared_write import WriteResult
 from planner.writes.dml.statement.target import check_may_write
 
@@ -42,14 +54,10 @@ def prepare_create_tag(
     state = read_state(reader)
     reader.expect_end()
 
-    def find_version() -> Reference:
-        return state.find(engine.catalog, table_name)
-
-    find_version()
+    state.open(engine.catalog, table_name)
 
     def create(_control: RunControl | None) -> WriteResult:
         check_may_write(engine, table_name, access)
-        reference = find_version()
         base = engine.catalog.table(table_name).base()
         is_known = tag in read_tags(base)
         if is_known and not replaces:
@@ -60,12 +68,40 @@ def prepare_create_tag(
         if tag in read_branches(base):
             msg = f"table {table_name!r} has a branch {tag!r}: give the tag another name"
             raise AlreadyExistsError(msg)
+        reference = _find_version(engine.catalog, table_name, state, tag)
         with changing_references("tag", tag, base) as dataset:
             change = dataset.tags.update if is_known else dataset.tags.create
             change(tag, (reference.branch, reference.version))
         return DONE
 
     return PreparedDefinition(reader.text.sql, create, table_name)
+
+
+def _find_version(catalog: Catalog, name: TableName, state: State, tag: str) -> Reference:
+    """Return the version of a state: that of the newest one has all that was acknowledged.
+
+    Raises:
+        PreconditionError: the version of a moment, or of a token, lacks rows that were fresh then.
+        LanceGatewayError: there is no such state.
+    """
+    if state.as_of is None:
+        return commit_acknowledged(catalog, name)
+    table = state.open(catalog, name)
+    reference = refer_to(table)
+    if isinstance(table, BranchTable) or state.as_of.version is not None or state.as_of.tag is not None:
+        return reference
+    version = catalog.past.find(catalog.table(name), AsOf(version=reference.version))
+    then, kept = (
+        one.take_snapshot(one.assignments(one.base(), "strong").region_ids) for one in (table, version)
+    )
+    if not lists_all(then, kept):
+        msg = (
+            f"tag {tag!r} of table {name!r} can't be made {table.described_time}: a tag names a version, and "
+            f"version {reference.version} has not all rows that the table had then. Name a version, or leave "
+            "AS OF out to tag what the table has now; CREATE TABLE .. CLONE .. AS OF .. copies the state"
+        )
+        raise PreconditionError(msg)
+    return reference
 
 
 def prepare_drop_tag(

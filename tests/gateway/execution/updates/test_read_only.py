@@ -37,6 +37,7 @@ def reading(root: Path) -> Iterator[flight.FlightClient]:
         "CREATE VIEW made AS SELECT 1 AS one",
         "DROP TABLE {notes}",
         "OPTIMIZE {notes}",
+        "FLUSH TABLE {notes}",
     ],
 )
 def test_a_gateway_that_only_reads_says_so(reading: flight.FlightClient, notes: str, text: str) -> None:

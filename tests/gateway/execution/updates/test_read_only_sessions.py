@@ -42,6 +42,7 @@ CHANGES = (
     "DROP TABLE {t}",
     "DROP TABLE IF EXISTS {t}",
     "OPTIMIZE {t}",
+    "FLUSH TABLE {t}",
     "ANALYZE {t}",
     "KILL QUERY '0'",
 )

@@ -1,7 +1,6 @@
 """`lance_changes` between two states: applied to the older one, the changes give the newer one."""
 
 import random
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from planner.engine import QueryEngine
 from tests.support.lake import manifests
 from tests.support.lake.merging import merge_generations
+from tests.support.lake.moments import write_moment
 from tests.support.lake.tables import LsmTable, bucketed, key_field
 from tests.support.processes.writer_process import WriterProcess
 
@@ -94,8 +94,7 @@ class History:
         if version > self.version:  # It was committed just now.
             self.noted.append((str(version), dict(self.flushed)))
             self.version = version
-        now = pa.scalar(time.time_ns() // 1000, pa.timestamp("us")).as_py()
-        self.noted.append((f"TIMESTAMP '{now}'", dict(self.flushed)))
+        self.noted.append((write_moment(self.table.path.parent), dict(self.state)))
 
     def changes(self, since: str, until: str | None = None, where: str = "") -> list[dict[str, Any]]:
         end = "" if until is None else f", until => {until}"

@@ -19,6 +19,7 @@ STATEMENTS = (
     "DROP TABLE IF EXISTS t",
     "ALTER TABLE t RENAME TO u",
     "OPTIMIZE t",
+    "FLUSH TABLE t",
     "ANALYZE t",
 )
 MAKING = (
