@@ -13,8 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from memwal.errors import LanceGatewayError, NotFoundError, PreconditionError
-from planner.bridge import compatibility
+from memwal.errors import LanceGatewayError, NotFoundError
 from planner.engine import QueryEngine
 from planner.tables.state.catalog import Catalog
 from tests.support.judging.results import rows_of
@@ -353,23 +352,3 @@ def test_a_damaged_bloom_filter_does_no_harm(
     damage(table.generation_directory(region_of(table), 1) / "bloom_filter.bin")
     assert ask(f"SELECT n FROM {name} WHERE id = 1") == [(10,)]
     assert ask(f"SELECT n FROM {name} WHERE id = 2") == [(2,)]
-
-
-# Versions
-
-
-@pytest.mark.parametrize(
-    ("pylance", "datafusion", "named"),
-    [("14.0.2", "55.0.0", ("14.0.2", "55.0.0", "54")), ("13.1.0", "54.1.0", ("13.1.0", "14"))],
-)
-def test_versions_that_do_not_fit_are_named_with_the_way_out(
-    pylance: str, datafusion: str, named: tuple[str, ...]
-):
-    with pytest.raises(PreconditionError) as failure:
-        compatibility.check(pylance, datafusion)
-    assert all(text in str(failure.value) for text in named)
-    assert "pip install" in str(failure.value)
-
-
-def test_the_installed_versions_fit():
-    compatibility.check()

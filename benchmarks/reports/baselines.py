@@ -1,23 +1,27 @@
 """Baseline and peers: readers of the same files without the gateway."""
 
-import os
-
 import lance
 import pyarrow as pa
-from datafusion import SessionConfig, SessionContext
 
 from benchmarks.reports.queries import TABLE_NAME
 from memwal.regions.manifest import list_regions, read_latest_manifest
 from memwal.storage.files import Storage
 
 
-def open_base_only(uri: str) -> SessionContext:
-    """Return the baseline: DataFusion over Lance's table provider, which does not read generations."""
-    config = SessionConfig().with_target_partitions(os.cpu_count() or 1)
-    context = SessionContext(config)
-    provider = lance.FFILanceTableProvider(lance.dataset(uri), with_row_id=False, with_row_addr=False)
-    context.register_table(TABLE_NAME, provider)
-    return context
+class BaseOnly:
+    """The floor: Lance's own SQL over the base table, which does not read generations.
+
+    It is Lance's table provider in the DataFusion that pylance is built with, so that no row crosses over
+    between two libraries before the result.
+    """
+
+    def __init__(self, uri: str) -> None:
+        self._dataset = lance.dataset(uri)
+
+    def query(self, sql: str) -> pa.Table:
+        """Return the result of a query."""
+        batches = self._dataset.sql(sql).table_name(TABLE_NAME).build().to_batch_records()
+        return pa.Table.from_batches(batches)
 
 
 def read_region_snapshots(uri: str) -> list[lance.ShardSnapshot]:

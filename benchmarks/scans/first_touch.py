@@ -10,10 +10,12 @@ import sys
 import time
 from collections.abc import Iterator
 
+import lance
 import numpy as np
+from datafusion import SessionContext
 
 from benchmarks.reports.answers import WrongAnswerError
-from benchmarks.reports.baselines import open_base_only
+from benchmarks.reports.baselines import BaseOnly
 from benchmarks.reports.context import BenchContext
 from benchmarks.reports.queries import COUNT, GROUP_BY, TABLE_NAME
 from benchmarks.reports.report import Bar, Finding, format_milliseconds
@@ -110,8 +112,10 @@ def _count(table: SupersededTable, shared: SharedCache) -> None:
 
 
 def _join(table: SupersededTable) -> None:
-    """Count the rows whose key is fresh, with DataFusion over Lance's table provider."""
-    context = open_base_only(table.uri)
+    """Count the rows whose key is fresh, with DataFusion over the keys that Lance reads."""
+    context = SessionContext()
+    keys = lance.dataset(table.uri).to_table(columns=list(table.key))
+    context.register_record_batches(TABLE_NAME, [keys.to_batches()])
     context.register_record_batches("fresh", [table.read_fresh_keys().to_batches()])
     same = " AND ".join(f"{TABLE_NAME}.{name} = fresh.{name}" for name in table.key)
     context.sql(f"SELECT count(*) FROM {TABLE_NAME} LEFT SEMI JOIN fresh ON {same}").to_arrow_table()
@@ -128,9 +132,7 @@ def _measure_in_child(side: str, table: BenchTable) -> float:
 def _first_group_by(side: str, root: str, uri: str) -> float:
     started = time.perf_counter()
     if side == "floor":
-        # DataFusion's provider needs its context to outlive the query.
-        context = open_base_only(uri)
-        context.sql(GROUP_BY).to_arrow_table()
+        BaseOnly(uri).query(GROUP_BY)
     else:
         QueryEngine(Catalog.open(root)).execute(GROUP_BY).read_all()
     return time.perf_counter() - started

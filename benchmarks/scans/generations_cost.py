@@ -6,7 +6,7 @@ from contextlib import ExitStack, closing
 import lance
 import pyarrow as pa
 
-from benchmarks.reports.baselines import open_base_only
+from benchmarks.reports.baselines import BaseOnly
 from benchmarks.reports.context import BenchContext, open_engine
 from benchmarks.reports.queries import GROUP_BY, LOOKUP
 from benchmarks.reports.report import Bar, Finding, format_milliseconds
@@ -27,14 +27,14 @@ def run(context: BenchContext) -> Iterator[Finding]:
 def _measure(context: BenchContext, table: BenchTable, label: str) -> Iterator[Finding]:
     settings = context.settings
     first = _touch_first(table, settings.rounds)
-    floor = open_base_only(table.uri)
+    floor = BaseOnly(table.uri)
     engine = open_engine(table)
     try:
         table.answers.check_group_by(engine.execute(GROUP_BY).read_all())
         scans = interleave(
             {
                 "gateway": lambda _: engine.execute(GROUP_BY).read_all(),
-                "floor": lambda _: floor.sql(GROUP_BY).to_arrow_table(),
+                "floor": lambda _: floor.query(GROUP_BY),
             },
             rounds=settings.rounds,
         )
@@ -69,7 +69,7 @@ def _measure(context: BenchContext, table: BenchTable, label: str) -> Iterator[F
 
 
 def _touch_first(table: BenchTable, rounds: int) -> Samples:
-    """Time a fresh engine and a fresh context of DataFusion in turn: opening the table, and the group-by."""
+    """Time a fresh engine and a fresh handle of Lance in turn: opening the table, and the group-by."""
     with ExitStack() as engines:
 
         def touch(_: int) -> None:
@@ -77,7 +77,6 @@ def _touch_first(table: BenchTable, rounds: int) -> Samples:
             engine.execute(GROUP_BY).read_all()
 
         def touch_base(_: int) -> None:
-            floor = open_base_only(table.uri)  # a plan does not keep its context
-            floor.sql(GROUP_BY).to_arrow_table()
+            BaseOnly(table.uri).query(GROUP_BY)
 
         return interleave({"gateway": touch, "floor": touch_base}, rounds=rounds)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import closing
 
-from benchmarks.reports.baselines import open_base_only
+from benchmarks.reports.baselines import BaseOnly
 from benchmarks.reports.context import BenchContext, open_engine
 from benchmarks.reports.plots import Curve, Plot
 from benchmarks.reports.queries import GROUP_BY, LOOKUP
@@ -113,12 +113,12 @@ def _measure_cache(rows: int) -> int:
 
 
 def _time_group_by(context: BenchContext, engine: QueryEngine, table: BenchTable) -> Samples:
-    floor = open_base_only(table.uri)
+    floor = BaseOnly(table.uri)
     table.answers.check_group_by(engine.execute(GROUP_BY).read_all())
     return interleave(
         {
             _GATEWAY: lambda _: engine.execute(GROUP_BY).read_all(),
-            _BASE: lambda _: floor.sql(GROUP_BY).to_arrow_table(),
+            _BASE: lambda _: floor.query(GROUP_BY),
         },
         rounds=context.settings.rounds,
         warmups=4,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from benchmarks.reports.baselines import open_base_only
+from benchmarks.reports.baselines import BaseOnly
 from benchmarks.reports.context import BenchContext, open_engine
 from benchmarks.reports.queries import COUNT, FILTERED, GROUP_BY
 from benchmarks.reports.report import Bar, Finding, format_milliseconds
@@ -12,7 +12,7 @@ from benchmarks.reports.timing import Samples, interleave
 def run(context: BenchContext) -> Iterator[Finding]:
     """Time the three scans against the floor."""
     table = context.open_main_table()
-    floor = open_base_only(table.uri)
+    floor = BaseOnly(table.uri)
     engine = open_engine(table)
     try:
         table.answers.check_group_by(engine.execute(GROUP_BY).read_all())
@@ -22,7 +22,7 @@ def run(context: BenchContext) -> Iterator[Finding]:
         def measure_against_floor(sql: str) -> Samples:
             candidates = {
                 "gateway": lambda _: engine.execute(sql).read_all(),
-                "floor": lambda _: floor.sql(sql).to_arrow_table(),
+                "floor": lambda _: floor.query(sql),
             }
             return interleave(candidates, rounds=context.settings.rounds, warmups=2)
 

@@ -36,7 +36,7 @@ from gateway.start.opening import Writing, open_catalog, open_security, open_wri
 from gateway.start.processes import Processes, SharedDirectory, plan_processes
 from gateway.start.tables_ahead import OpeningAhead
 from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError
-from planner.bridge import compatibility, run_control
+from planner.bridge import run_control
 from planner.plans.prepared_query import PreparedQuery
 from planner.tables.shared.cache import SharedCache
 from planner.tables.shared.directory import open_directory
@@ -76,12 +76,11 @@ def serve(loaded: Loaded) -> None:
     once. Must be called from the main thread.
 
     Raises:
-        LanceGatewayError: the installed versions do not fit, there is no such root, the address is taken, or
+        LanceGatewayError: there is no such root, the address is taken, or
             others could reach it without authentication.
     """
     config = loaded.config
     statements.configure(config.observability.log_format, config.observability.log_level)
-    compatibility.check()
     allow_open_files()
     security = open_security(config.tls, config.auth, host=config.server.host)
     events = WriteEvents()
@@ -273,7 +272,7 @@ def find_problems(loaded: Loaded) -> list[str]:
     config = loaded.config
     problems = list(_find_missing_files(loaded))
     # Without its files nothing can be said of what is in them.
-    checks: list[Callable[[], object]] = [compatibility.check]
+    checks: list[Callable[[], object]] = []
     if not problems:
         checks += [
             lambda: open_security(config.tls, config.auth, host=config.server.host),

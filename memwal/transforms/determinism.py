@@ -59,7 +59,9 @@ _CALLED: Final = {
     "WindowFunction": "a window function",
 }
 _LEAVES: Final = frozenset({"Column", "Literal"})
-_ROUTINES: Final = "SELECT routine_name, is_deterministic FROM information_schema.routines"
+_ROUTINES: Final = (
+    "SELECT routine_name, is_deterministic FROM information_schema.routines WHERE function_type <> 'TABLE'"
+)
 
 
 @cache

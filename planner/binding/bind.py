@@ -242,7 +242,6 @@ class _Binder:
             find_number_columns=names.find_number_columns,
             find_plain=names.find_plain_columns,
             find_instants=lambda: self._find_columns(pa.types.is_timestamp, views),
-            find_times=lambda: self._find_columns(pa.types.is_time, views),
             find_vectors=lambda: find_vector_names(text, names.find_vector_columns()),
             keep_vector=self._keep_vector,
             replaced=[(call.first, call.closing) for call in (*(call for call, _ in searches), *changes)],

@@ -19,7 +19,7 @@ from planner.binding.distance_operators import DISTANCE_WORDS, find_called_dista
 from planner.bridge.json.functions import JSON_FUNCTIONS
 from planner.sql.edits import Edit
 from planner.sql.rewrites.cast_keys import rewrite_cast_keys
-from planner.sql.rewrites.clauses import rewrite_fetch, rewrite_recursive_columns
+from planner.sql.rewrites.clauses import rewrite_fetch
 from planner.sql.rewrites.computed_lists import compute_lists_by_row
 from planner.sql.rewrites.constant_sides import OPPOSITES, exchange_constant_sides
 from planner.sql.rewrites.extremes import mended_extremes
@@ -35,7 +35,6 @@ from planner.sql.standard.instants.late_bins import bin_late_instants
 from planner.sql.standard.instants.late_comparisons import COMPARISONS, compare_late_dates
 from planner.sql.standard.instants.late_truncations import truncate_late_instants
 from planner.sql.standard.instants.late_years import compare_late_years
-from planner.sql.standard.instants.times_of_day import add_to_times
 from planner.sql.tokens import SqlText
 
 NESTED: Final = "SELECT .. SELECT"
@@ -53,7 +52,6 @@ class Names:
         find_number_columns: returns the columns that are numbers in all tables, and those that may be NaN.
         find_plain: returns the columns that have no fields in any table.
         find_instants: returns the columns that are timestamps of one type in all tables, with that type.
-        find_times: returns the columns that are times of day of one type in all tables, with that type.
         find_vectors: returns the columns that hold vectors.
         keep_vector: keeps a long vector, and returns the text that stands for it.
         replaced: ranges of tokens, first and last, that other text replaces.
@@ -67,7 +65,6 @@ class Names:
     find_number_columns: Callable[[], tuple[Collection[str], Collection[str]]]
     find_plain: Callable[[], Collection[str]]
     find_instants: Callable[[], Mapping[str, pa.DataType]]
-    find_times: Callable[[], Mapping[str, pa.DataType]]
     find_vectors: Callable[[], frozenset[str]]
     keep_vector: Callable[[list[float]], str]
     replaced: Sequence[tuple[int, int]]
@@ -101,7 +98,6 @@ def _note_json(text: SqlText, names: Names) -> Iterator[Edit]:
 REWRITES: Final = (
     Rewrite(frozenset(map(str.upper, JSON_FUNCTIONS)), _note_json),
     Rewrite(frozenset({"FETCH"}), lambda text, _: rewrite_fetch(text)),
-    Rewrite(frozenset({"RECURSIVE"}), lambda text, _: rewrite_recursive_columns(text)),
     Rewrite(
         frozenset({"IN", "ANY", "SOME", "ALL"}),
         lambda text, names: rewrite_quantified_comparisons(text, names.relations, names.find_names_among),
@@ -124,7 +120,7 @@ REWRITES: Final = (
         lambda text, _: rewrite_scalar_totals(text),
     ),
     Rewrite(
-        frozenset({"MIN", "MAX", "COUNT", "SUM"}),
+        frozenset({"MIN", "MAX", "COUNT"}),
         lambda text, names: mended_extremes(text, names.find_number_columns),
     ),
     Rewrite(
@@ -143,7 +139,6 @@ REWRITES: Final = (
         frozenset({"EXTRACT", "DATE_PART", "DATEPART"}),
         lambda text, names: compare_late_years(text, names.find_instants),
     ),
-    Rewrite(frozenset({"INTERVAL"}), lambda text, names: add_to_times(text, names.find_times)),
     # Last, so that what stands around an operand moves with it.
     Rewrite(frozenset(OPPOSITES), lambda text, _: exchange_constant_sides(text)),
 )

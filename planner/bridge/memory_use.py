@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections import defaultdict
 from dataclasses import dataclass
 
 from datafusion import DataFrame
-from datafusion.plan import ExecutionPlan
+from datafusion.plan import ExecutionPlan, Metric
 
 MEASURED_SECONDS = 0.1
 """A plan that runs for less is not measured at its end: that would cost a good part of what it took."""
-# What joins and aggregates say that they hold, each at its peak.
-_HELD = ("peak_mem_used", "build_mem_used")
+_HELD = "build_mem_used"
+"""What joins say that they hold, at its peak."""
+_SIZE = re.compile(r"([\d.]+) ?([KMGT]?)B")
+_NUMBER = re.compile(r"([\d.]+) ?([KMBT]?)")
+_BYTES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_COUNTS = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +47,16 @@ class MemoryUse:
 def measure_plan(plan: ExecutionPlan) -> MemoryUse:
     """Return what a plan holds, which may be running.
 
-    Joins and aggregates count it themselves. Sorts and exchanges, which are the other operators that can
+    Joins count it themselves. Aggregates hand on parts of what they hold, each of which counts with all of
+    it: before the first one nothing is known. Sorts and exchanges, which are the other operators that can
     spill, hold what they have read and neither handed on nor spilled; where their input does not count bytes,
     as with tables in memory, that is not known and counts as nothing.
     """
     counters = count_metrics(plan)
-    held = sum(counters[name] for name in _HELD)
-    if "spilled_bytes" in counters and not held:
+    held = counters[_HELD]
+    if "aggregation_time" in counters:
+        held = _measure_groups(plan)
+    elif "spilled_bytes" in counters and not held:
         read = sum(count_metrics(child)["output_bytes"] for child in plan.children())
         held = max(read - counters["output_bytes"] - counters["spilled_bytes"], 0)
     return sum(map(measure_plan, plan.children()), MemoryUse(held, counters["spilled_bytes"]))
@@ -59,9 +67,32 @@ def count_metrics(plan: ExecutionPlan) -> defaultdict[str, int]:
     counters: defaultdict[str, int] = defaultdict(int)
     measured = plan.metrics()
     for metric in () if measured is None else measured.metrics():
-        if isinstance(metric.value, int):
-            counters[metric.name] += metric.value
+        counters[metric.name] += _read_value(metric)
     return counters
+
+
+def _measure_groups(plan: ExecutionPlan) -> int:
+    """Return what an aggregate holds, from the bytes and numbers of the parts that each partition gave."""
+    measured = plan.metrics()
+    sizes: defaultdict[int | None, int] = defaultdict(int)
+    parts: defaultdict[int | None, int] = defaultdict(int)
+    for metric in () if measured is None else measured.metrics():
+        if metric.name == "output_bytes":
+            sizes[metric.partition] += _read_value(metric)
+        elif metric.name == "output_batches":
+            parts[metric.partition] += _read_value(metric)
+    return sum(size // max(parts[partition], 1) for partition, size in sizes.items())
+
+
+def _read_value(metric: Metric) -> int:
+    """Return the value of a metric, some of which the bindings give as texts only; 0 for other values."""
+    if isinstance(metric.value, int):
+        return metric.value
+    text = str(metric)
+    for pattern, units in ((_SIZE, _BYTES), (_NUMBER, _COUNTS)):
+        if found := pattern.fullmatch(text):
+            return round(float(found[1]) * units[found[2]])
+    return 0
 
 
 class MemoryMeter:

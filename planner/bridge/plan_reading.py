@@ -51,11 +51,10 @@ Expression = Any
 """An expression of a plan, as DataFusion's bindings hand it out."""
 
 WRONG_RULES = ("eliminate_duplicated_expr", "eliminate_group_by_constant")
-"""Rules of DataFusion 54 that give wrong answers.
+"""Rules of DataFusion 55 that go wrong.
 
-The first drops sort keys that depend on others in one input of an outer join, but not in its result, and
-mistakes the keys of a GROUP BY behind computed columns. The second replaces groups by constants with an
-aggregate without groups, which gives one row for no input rows.
+The first drops sort keys that depend on others in one input of a join, but not in the groups of its result.
+The second fails where a key is a column and another one its cast.
 """
 _LEAVES = frozenset({"Column", "Literal"})
 _OF_OPERANDS = frozenset(
@@ -320,12 +319,6 @@ def subquery_plans(plan: LogicalPlan) -> Iterator[LogicalPlan]:
                 if inner is not None:
                     yield inner
                     yield from subquery_plans(inner)
-
-
-def has_values(plan: LogicalPlan) -> bool:
-    """Return whether scalar subqueries are seen in a plan; see `subquery_plans`."""
-    expressions = (expression for node in every_node(plan) for expression in _expressions(node))
-    return any(True for expression in expressions for _ in _find_subqueries(expression, _OF_VALUES))
 
 
 def find_chains_filtered_by_subquery(plan: LogicalPlan) -> Iterator[Chain]:

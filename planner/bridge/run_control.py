@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, TypeVarTuple
@@ -66,10 +66,13 @@ def describe_panics(sql: str) -> Iterator[None]:
         makers = _find_culprits(sql, str(error)) if is_panic(error) else ()
         if not makers:
             raise
-        names = " or ".join(map(repr, makers))
-        raise InvalidInputError(
-            f"the function {names} was asked for a value larger than any can be: ask for a smaller one"
-        ) from error
+        raise InvalidInputError(describe_too_large(makers)) from error
+
+
+def describe_too_large(functions: Iterable[str]) -> str:
+    """Explain that one of some functions was to make too large a value."""
+    names = " or ".join(map(repr, functions))
+    return f"the function {names} was asked for a value larger than any can be: ask for a smaller one"
 
 
 def _find_culprits(sql: str, panic: str) -> Sequence[str]:

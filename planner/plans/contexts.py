@@ -47,7 +47,6 @@ class Contexts:
         without: Sequence[str] = (),
         reorders_joins: bool = False,
         joins_values: bool = False,
-        filters_by_keys: bool = True,
     ) -> SessionContext:
         """Make the context of one statement.
 
@@ -57,7 +56,6 @@ class Contexts:
             without: rules of the optimiser to remove, besides those with wrong answers.
             reorders_joins: whether the sides of joins are exchanged by their numbers of rows.
             joins_values: whether all subqueries that stand for values become joins.
-            filters_by_keys: whether the keys of one side of a join filter the rows of the other one.
         """
         config = (
             SessionConfig()
@@ -71,15 +69,11 @@ class Contexts:
             .set("datafusion.execution.time_zone", "+00:00")
             # Reordering applies filters above an outer join to the other input.
             .set("datafusion.optimizer.join_reordering", str(reorders_joins).lower())
-            # Top-k aggregation drops groups that have only NULL.
-            .set("datafusion.optimizer.enable_topk_aggregation", "false")
             # It loses fields of structs in keys of joins.
             .set("datafusion.optimizer.enable_leaf_expression_pushdown", "false")
             # Comparisons of constants that are not folded would be evaluated by leaves, by Python's rules.
             .set("datafusion.optimizer.max_passes", "16")
         )
-        if not filters_by_keys:
-            config = config.set("datafusion.optimizer.enable_join_dynamic_filter_pushdown", "false")
         if sorts_whole:
             config = config.set("datafusion.optimizer.repartition_sorts", "false")
         if typing or joins_values:

@@ -27,7 +27,6 @@ from planner.binding.substrait import Bound, BoundPlan
 from planner.bridge.json.functions import WRITERS, register_writer
 from planner.bridge.run_control import stream_batches
 from planner.bridge.types.plain_types import normalize_schema
-from planner.plans.checks.lost_orders import keep_order, loses_order
 from planner.plans.checks.mistaken_plans import MOVING_RULE, SUSPECT, TOTALS, check_plan
 from planner.plans.checks.null_equal_joins import NULL_SAFE, find_mixing_rules
 from planner.plans.checks.unplanned_subqueries import refuse_unplanned_subqueries
@@ -65,12 +64,6 @@ _UNITED_ORDER = re.compile(r"\bunion\b.*\border\b", re.IGNORECASE | re.DOTALL)
 
 DataFusion 54 sorts the parts of a UNION without the keys that are constant in each part, and then merges them
 by the other keys with a wrong limit.
-"""
-_NULLS_EQUAL = re.compile(r"\bdistinct\s+from\b|\bintersect\b|\bexcept\b", re.IGNORECASE)
-"""Texts that may have joins in which NULL equals NULL.
-
-DataFusion 54 leaves out rows of one side that the keys of the other side rule out, also those of
-NULL.
 """
 
 
@@ -176,7 +169,6 @@ class Frames:
             sorts_whole=_UNITED_ORDER.search(text) is not None,
             without=[*rules, *(mixing or ())],
             reorders_joins=residents.reorders_joins,
-            filters_by_keys=_NULLS_EQUAL.search(text) is None,
         )
         leaf_parameters = None if typing or untyped else parameters or ()
         leaves = {
@@ -205,7 +197,7 @@ class Frames:
                 text, written = self._type_json(
                     context, run, register, None if untyped else values, text, written
                 )
-            frame = _plan_named(bound, replan, text, written, plan_part, keeps_order=not typing)
+            frame = _plan_named(bound, replan, text, written, plan_part)
             text = frame.text
             frame.moves_conditions, frame.mixing, frame.is_checked = moving, mixing, is_checked
             if untyped:
@@ -350,14 +342,12 @@ class Frames:
             name: self.plan(statement, run, None, catalog, pushdown=pushdown)
             for name, statement in bound.relations.items()
         }
-        context = self._contexts.make(typing=False, sorts_whole=True, filters_by_keys=False)
+        context = self._contexts.make(typing=False, sorts_whole=True)
         frame = PlannedFrame(bound.make_frame(context, relations).df)
         without = partial(self._optimize_without, frame)
         may_equal_nulls = bound.compares_null or any(NULL_SAFE.search(one.text) for one in relations.values())
         if may_equal_nulls and (mixing := find_mixing_rules(frame.optimized_logical_plan(), without)):
-            context = self._contexts.make(
-                typing=False, sorts_whole=True, without=mixing, filters_by_keys=False
-            )
+            context = self._contexts.make(typing=False, sorts_whole=True, without=mixing)
             frame = PlannedFrame(bound.make_frame(context, relations).df)
             without = partial(self._optimize_without, frame)
         schemas = [relation.schema() for relation in relations.values()]
@@ -383,8 +373,6 @@ def _plan_named(
     text: str,
     written: str,
     plan_part: Callable[[str], pa.Schema],
-    *,
-    keeps_order: bool,
 ) -> PlannedFrame:
     """Plan a text, and give its results the names that clients expect of what was written."""
     shown: Mapping[str, str] = {}
@@ -392,9 +380,6 @@ def _plan_named(
         text, _ = number_equal_rows(text, plan_part)
         written, shown = number_equal_rows(written, plan_part)
     frame = plan_unique(bound.kind, replan, text, written, plan_part)
-    if keeps_order and loses_order(frame, text):
-        text, written = keep_order(text), keep_order(written)
-        frame = plan_unique(bound.kind, replan, text, written, plan_part)
     names = bound.result_names
     shown = {name: names.get(old, old) for name, old in {**shown, **frame.shown}.items()}
     frame.shown = {**names, **shown}

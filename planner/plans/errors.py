@@ -8,7 +8,8 @@ says something else fails there. Panics are told from each other in `planner.bri
 from __future__ import annotations
 
 import re
-from typing import ClassVar
+from collections.abc import Callable
+from typing import ClassVar, Final
 
 import pyarrow as pa
 
@@ -20,6 +21,7 @@ from memwal.errors import (
     UnavailableError,
 )
 from planner.binding.substrait import Bound
+from planner.bridge.run_control import describe_too_large
 from planner.sql.rewrites.outer_qualifiers import QUALIFIER
 from planner.sql.subqueries.expressions import MORE_THAN_ONE
 
@@ -60,10 +62,6 @@ _WRAPPERS = re.compile(
     re.DOTALL,
 )
 
-
-# Functions of numbers that are called with lists of lists, and max and min of what has no order.
-_WRONG_TYPE = re.compile(r"Internal error: could not cast array of type (.+?) to arrow_array")
-_NO_RANGE = re.compile(r"Internal error: Cannot run range queries on datatype: (.+)\.\n")
 _NO_NANOSECONDS = re.compile(
     r"to Nanosecond\b|to Timestamp\(ns|Overflow happened on: -?\d+ \* 1000|Timestamp -?\d+ out of range"
 )
@@ -102,14 +100,37 @@ _HINTS = (
     ),
 )
 """Messages without a way out, and what to write."""
-_FIXED = (
+_FIXED: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...]] = (
     (
-        re.compile(r"Internal error: Uncomparable values"),
-        "max and min take no values of this nested type, which have no order",
+        # Functions of numbers that are called with lists of lists.
+        re.compile(r"\AInternal error: could not cast array of type (.+?) to arrow_array"),
+        lambda found: f"a function of this statement does not take values of type {found[1]}",
     ),
     (
-        re.compile(r"Internal error: array_resize: failed to convert size"),
-        "array_resize takes sizes from 0 on, and got a negative one",
+        re.compile(r"\AInternal error: Cannot run range queries on datatype: (.+)\.\n"),
+        lambda found: (
+            f"a window with ORDER BY values of type {found[1]} has no RANGE: give its frame in ROWS, "
+            "as in ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
+        ),
+    ),
+    (
+        re.compile(re.escape(MORE_THAN_ONE) + r"(\d+)"),
+        lambda found: (
+            f"a subquery that stands for a value has {found[1]} rows: add a condition, an aggregate, "
+            "or ORDER BY with LIMIT 1"
+        ),
+    ),
+    (
+        re.compile(r"\A(array_repeat|array_resize): (?:requested|resulting|offset)\b.*\bexceeds"),
+        lambda found: describe_too_large([found[1]]),
+    ),
+    (
+        re.compile(r"\AInternal error: Uncomparable values"),
+        lambda _: "max and min take no values of this nested type, which have no order",
+    ),
+    (
+        re.compile(r"\AInternal error: array_resize: failed to convert size"),
+        lambda _: "array_resize takes sizes from 0 on, and got a negative one",
     ),
 )
 """Messages that say too little, and what they mean."""
@@ -117,7 +138,6 @@ _FIXED = (
 
 # What the operating system says when results that don't fit into memory can't be written or read.
 _NO_FILES = re.compile(r"IO error: [^\n]*\(os error (?:5|13|23|24|28|30|122)\)")
-_SEVERAL_ROWS = re.compile(re.escape(MORE_THAN_ONE) + r"(\d+)")
 
 
 _SYNTAX = re.compile(r'SQL error: \w+\("(.*)"\)|ParserError\("(.*)"\)|SQL error: (.*)', re.DOTALL)
@@ -192,22 +212,7 @@ def translate_error(
     mismatch = _NO_SIGNATURE.match(short)
     if mismatch is not None:
         return InvalidInputError(_describe_mismatch(mismatch[1], mismatch[2]))
-    wrong = _WRONG_TYPE.match(short)
-    if wrong is not None:
-        return InvalidInputError(f"a function of this statement does not take values of type {wrong[1]}")
-    unranged = _NO_RANGE.match(short)
-    if unranged is not None:
-        return InvalidInputError(
-            f"a window with ORDER BY values of type {unranged[1]} has no RANGE: give its frame in ROWS, "
-            "as in ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
-        )
-    several = _SEVERAL_ROWS.search(short)
-    if several is not None:
-        return InvalidInputError(
-            f"a subquery that stands for a value has {several[1]} rows: add a condition, an aggregate, or "
-            "ORDER BY with LIMIT 1"
-        )
-    fixed = next((said for pattern, said in _FIXED if pattern.match(short)), None)
+    fixed = next((said(match) for pattern, said in _FIXED if (match := pattern.search(short))), None)
     if fixed is not None:
         return InvalidInputError(fixed)
     hint = next((said for pattern, said in _HINTS if pattern.search(short)), None)

@@ -21,7 +21,6 @@ from planner.binding.joined_subqueries import UnplannedRelationError, join_mista
 from planner.binding.substrait import Bound, bind_plan
 from planner.binding.tools.postgres_words import speak_datafusion_sql
 from planner.binding.value_types import settle_types
-from planner.bridge import compatibility
 from planner.bridge.run_control import RunControl, describe_panics
 from planner.plans.checks.unplanned_subqueries import NESTED, UNPLANNED, UnplannedSubqueryError
 from planner.plans.dataframes import Frames
@@ -165,9 +164,6 @@ class QueryPlanner:
         resident_rows: statements over tables with fewer rows have no resident tables.
         create_query: plans statements; by default in this process.
         create_unbound: binds and plans long statements; None binds all of them in this process.
-
-    Raises:
-        PreconditionError: the installed pylance and datafusion don't match.
     """
 
     def __init__(
@@ -180,7 +176,6 @@ class QueryPlanner:
         create_query: CreateQuery = PreparedQuery,
         create_unbound: CreateUnbound | None = None,
     ) -> None:
-        compatibility.check()
         self.catalog = catalog
         self._is_remote = catalog.storage.backend.scheme != LocalBackend.scheme
         self._create_query = create_query

@@ -1,13 +1,13 @@
-"""Timestamps of two units, which DataFusion 54 brings to the coarser one.
+"""Constants beside timestamps of a coarser unit, to which DataFusion 55 brings them.
 
     SELECT id FROM t WHERE at = TIMESTAMP '2024-02-29 23:59:59.5'
     SELECT id FROM t WHERE CAST(at AS TIMESTAMP) = '2024-02-29 23:59:59.5'
-    SELECT at FROM t UNION SELECT fine FROM t
+    SELECT at + INTERVAL '500 milliseconds' FROM t
     SELECT x FROM (SELECT CAST(at AS TIMESTAMP) AS x FROM t) WHERE x >= '2024-02-29 23:59:59.5'
 
-Where `at` has seconds, all but the third find 23:59:59, and the third loses the fractions of `fine`. A
-conversion that loses what nobody asked it to lose is refused, with what to write in its place. One of a
-constant that loses nothing is not, nor is one of the time that it is now.
+Where `at` has seconds, all find or give 23:59:59. A conversion that loses what nobody asked it to lose is
+refused, with what to write in its place. One of a constant that loses nothing is not, nor is one of the time
+that it is now. Of two columns, the coarser one is converted, which loses nothing.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from planner.bridge.plan_reading import (
     Expression,
     columns_of,
     every_node,
-    serialize_expression,
     subquery_plans,
 )
 
@@ -75,28 +74,19 @@ def may_lose_fractions(sql: str | None, columns: Collection[pa.Field]) -> bool:
 
 
 def refuse_lost_fractions(frame: DataFrame) -> None:
-    """Look for conversions of timestamps to coarser ones.
+    """Look for constants and intervals that lose fractions beside timestamps of a coarser unit.
 
     Raises:
-        UnsupportedError: there is one that does not stand in the statement.
+        UnsupportedError: there is one.
     """
     written = frame.logical_plan()
-    casts = [(source, one) for source, one in _expressions(written) if one.variant_name() in _CASTS]
-    asked = {serialize_expression(one) for _, one in casts} - {None}
     typed = _typing().create_dataframe_from_logical_plan(written).optimized_logical_plan()
     for source, one in _expressions(typed):
-        is_asked = one.variant_name() not in _CASTS or serialize_expression(one) in asked
-        _check(_compared_unit(source, one) if is_asked else _lossy_unit(source, one))
+        _check(_compared_unit(source, one))
         _check(_shifted_unit(source, one), _SHIFTED)
-    # Subqueries show where they have become joins, or by themselves. Relations have other names there.
-    named = {(_names(one), _unit(source, one)) for source, one in casts}
+    # Subqueries show where they have become joins, or by themselves.
     optimized = frame.optimized_logical_plan()
-    plans = (optimized, *subquery_plans(optimized))
-    for plan in plans:
-        for source, one in _expressions(plan):
-            if one.variant_name() in _CASTS and (_names(one), _unit(source, one)) not in named:
-                _check(_lossy_unit(source, one))
-    _refuse_truncated_constants(written, plans)
+    _refuse_truncated_constants(written, (optimized, *subquery_plans(optimized)))
 
 
 def _refuse_truncated_constants(statement: LogicalPlan, plans: Iterable[LogicalPlan]) -> None:
@@ -213,21 +203,6 @@ def _operands(expression: Expression) -> list[Expression]:
         return list(expression.rex_call_operands())
     except Exception:  # noqa: BLE001 - a subquery, say
         return []
-
-
-def _lossy_unit(source: LogicalPlan, cast: Expression) -> str | None:
-    """The unit to which a cast takes finer timestamps; None for one that loses nothing."""
-    (inner,) = _operands(cast)
-    fine, coarse = _unit(source, inner), _unit(source, cast)
-    if fine is None or coarse is None or _UNITS[fine] <= _UNITS[coarse]:
-        return None
-    stored = inner
-    while stored.variant_name() in _CASTS:
-        (stored,) = _operands(stored)
-        before = _unit(source, stored)
-        if before is not None and _UNITS[before] <= _UNITS[coarse]:
-            return None
-    return coarse if _has_fractions(inner, coarse) else None
 
 
 def _compared_unit(source: LogicalPlan, expression: Expression) -> str | None:

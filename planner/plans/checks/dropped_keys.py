@@ -1,24 +1,14 @@
-"""DISTINCT, and keys of GROUP BY, that DataFusion 54 leaves out although they make a difference.
+"""DISTINCT, and keys of GROUP BY, that DataFusion 55 leaves out although they make a difference.
 
-    SELECT DISTINCT q.a FROM (SELECT a, count(*) FROM t GROUP BY a) q CROSS JOIN u
+    SELECT DISTINCT a FROM (SELECT q.a, u.b FROM (SELECT DISTINCT a FROM t) q CROSS JOIN u GROUP BY q.a, u.b)
 
 What is unique in one input of a join, the keys of a GROUP BY or a row_number(), is taken for unique in the
-result.
-
-    SELECT count(*) FROM (SELECT count(*) * 2 AS c, a FROM t GROUP BY a) GROUP BY c, a
-    SELECT DISTINCT c FROM (SELECT count(*) * 2 AS c, a FROM t GROUP BY a)
-
-Computed columns before such keys are left out when DataFusion counts which columns are unique, so that `c` is
-taken for the key: the first groups by `c` alone, and the second gives duplicates.
-
-Such statements are refused, with what to write in their place.
+groups of its result, where it is one of several keys. Such statements are refused, with what to write.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from enum import IntEnum
 from functools import cache
 from typing import Final
 
@@ -38,14 +28,13 @@ from datafusion.expr import (
 from datafusion.plan import LogicalPlan
 
 from memwal.errors import UnsupportedError
-from planner.bridge.plan_reading import Expression, every_node, output_name, strip_aliases
+from planner.bridge.plan_reading import every_node, output_name, strip_aliases
 from planner.sql.tokens import SqlText, tokenize
 
 _ENDS: Final = frozenset(
     {"", ";", "HAVING", "WINDOW", "QUALIFY", "ORDER", "LIMIT", "OFFSET", "FETCH", "UNION", "EXCEPT"}
     | {"INTERSECT", "MINUS"}
 )
-
 
 # DataFusion decides about DISTINCT before it applies these, and in its first pass.
 _LATER_RULES: Final = (
@@ -73,22 +62,16 @@ _LATER_RULES: Final = (
 )
 # What keeps rows unique that are unique below.
 _KEEPS_UNIQUE: Final = (Filter, Limit, Projection, Sort, SubqueryAlias)
-
-
-_MISTAKEN_KEYS: Final = (
-    "GROUP BY of columns that are computed before keys of another GROUP BY is not offered, since DataFusion "
-    "would leave keys out: select the keys before what is computed, as in "
-    "(SELECT a, count(*) * 2 AS c FROM t GROUP BY a)"
+_UNIQUE: Final = (Aggregate, Distinct, WindowExpr)
+_DISTINCT: Final = (
+    "SELECT DISTINCT of what is unique in one input of a join, and one of the groups of its result, is not "
+    "supported, since DataFusion would leave DISTINCT out: write GROUP BY with the same columns in its place"
 )
-
-
-class _Uniqueness(IntEnum):
-    """What DataFusion believes of the rows of a plan."""
-
-    UNKNOWN = 0
-    KNOWN = 1
-    SHIFTED = 2
-    """Other columns than those that are unique count as unique."""
+_KEYS: Final = (
+    "GROUP BY of what is unique in one input of a join, and a key of the groups of its result, is not "
+    "supported, since DataFusion would leave other keys out: group the result of the join once, or by an "
+    "expression, as in GROUP BY a + 0, b"
+)
 
 
 def refuse_dropped_keys(frame: DataFrame, sql: str | None, unpruned: Callable[[], LogicalPlan]) -> None:
@@ -104,53 +87,57 @@ def refuse_dropped_keys(frame: DataFrame, sql: str | None, unpruned: Callable[[]
     Raises:
         UnsupportedError: one has.
     """
-    written = frame.logical_plan()
-    nodes = [(node, node.to_variant()) for node in every_node(written)]
-    if any(isinstance(node, Distinct) and _is_dropped_wrongly(one) for one, node in nodes):
-        msg = (
-            "SELECT DISTINCT of what is unique in one input of a join, or of columns that are computed "
-            "before keys, is not offered, since DataFusion would leave DISTINCT out: write GROUP BY with the "
-            "same columns in its place"
-        )
-        raise UnsupportedError(msg)
-    grouped = [
-        list(map(strip_aliases, node.group_by_exprs()))
-        for one, node in nodes
-        if isinstance(node, Aggregate) and _below(one) is _Uniqueness.SHIFTED
-    ]
-    counts = None if sql is None or not grouped else _key_counts(tokenize(sql))
-    keys = [one[: _own_keys(len(one), counts)] for one in grouped]
-    pairs = [
-        (_column_names(own), _column_names(one[len(own) :])) for own, one in zip(keys, grouped, strict=True)
-    ]
-    if not any(len(own) > 1 for own in keys):
+    nodes = [(one, one.to_variant()) for one in every_node(frame.logical_plan())]
+    suspects = [(one, node) for one, node in nodes if any(map(_groups_a_join, one.inputs()))]
+    if any(isinstance(node, Distinct) and _is_dropped_wrongly(one) for one, node in suspects):
+        raise UnsupportedError(_DISTINCT)
+    if not any(isinstance(node, Aggregate) and len(node.group_by_exprs()) > 1 for _, node in suspects):
         return
     groups = _groups(frame.optimized_logical_plan())
-    names = [set(map(output_name, group)) for group in groups]
-    # Columns that others seem to tell are added to the keys, and may stay there.
-    if any(own <= group and not added.isdisjoint(group) for own, added in pairs for group in names):
-        raise UnsupportedError(_MISTAKEN_KEYS)
     if sum(map(len, groups)) >= sum(map(len, _groups(unpruned()))):
         return
-    if any(
-        len(key) > 1 and not any(own <= group for group in names)
-        for key, (own, _) in zip(keys, pairs, strict=True)
-    ):
-        raise UnsupportedError(_MISTAKEN_KEYS)
+    # Those of subqueries come first in the text, and last in a plan.
+    written = [keys for _, node in nodes if isinstance(node, Aggregate) and (keys := _key_names(node))]
+    counts = [] if sql is None else _key_counts(tokenize(sql))[::-1]
+    for place, keys in enumerate(written):
+        own = set(keys[: counts[place] if len(counts) == len(written) else len(keys)])
+        found = next((group for group in groups if own <= set(group)), None)
+        if found is not None:
+            groups.remove(found)
+        elif len(own) > 1:
+            raise UnsupportedError(_KEYS)
 
 
-def _column_names(keys: Sequence[Expression]) -> set[str]:
-    return {output_name(key) for key in keys if key.variant_name() == "Column"}
+def _groups_a_join(plan: LogicalPlan) -> bool:
+    """Whether a plan has groups of a join with an input whose rows are known to be unique."""
+    return any(
+        isinstance(node.to_variant(), Aggregate | Distinct) and any(map(_joins_unique, every_node(node)))
+        for node in every_node(plan)
+    )
+
+
+def _joins_unique(plan: LogicalPlan) -> bool:
+    return isinstance(plan.to_variant(), Join) and any(
+        isinstance(node.to_variant(), _UNIQUE) for node in every_node(plan)
+    )
+
+
+def _groups(plan: LogicalPlan) -> list[list[str]]:
+    """The names of the keys of aggregates that have any, as a DISTINCT has that is not left out."""
+    nodes = (node.to_variant() for node in every_node(plan))
+    keys = (_key_names(node) for node in nodes if isinstance(node, Aggregate))
+    return [names for names in keys if names]
+
+
+def _key_names(node: Aggregate) -> list[str]:
+    return [output_name(strip_aliases(key)) for key in node.group_by_exprs()]
 
 
 def _is_dropped_wrongly(distinct: LogicalPlan) -> bool:
     (source,) = distinct.inputs()
     if isinstance(source.to_variant(), Union):
         return False  # the rows of a UNION never count as unique
-    is_shifted = _below(distinct) is _Uniqueness.SHIFTED
-    if not (is_shifted or any(isinstance(node.to_variant(), Join) for node in every_node(source))):
-        return False
-    return _aggregates(distinct) == _aggregates(source) and (is_shifted or not _is_unique(source, distinct))
+    return _aggregates(distinct) == _aggregates(source) and not _is_unique(source, distinct)
 
 
 def _is_unique(plan: LogicalPlan, distinct: LogicalPlan) -> bool:
@@ -180,68 +167,13 @@ def _planner() -> SessionContext:
     return context
 
 
-def _below(plan: LogicalPlan) -> _Uniqueness:
-    """What is believed of the input of a node."""
-    return max((_belief(child).uniqueness for child in plan.inputs()), default=_Uniqueness.UNKNOWN)
-
-
-@dataclass(frozen=True, slots=True)
-class _Belief:
-    """What DataFusion believes of a plan's rows, and which of its columns projections compute.
-
-    Optimising makes one projection of several: what one computes stands in another then.
-    """
-
-    uniqueness: _Uniqueness = _Uniqueness.UNKNOWN
-    computed: frozenset[str] = frozenset()
-
-
-def _belief(plan: LogicalPlan) -> _Belief:
-    node = plan.to_variant()
-    if len(plan.inputs()) > 1 and not isinstance(node, Join):
-        return _Belief()
-    below = [_belief(child) for child in plan.inputs()]
-    uniqueness = max((one.uniqueness for one in below), default=_Uniqueness.UNKNOWN)
-    computed = frozenset[str]().union(*(one.computed for one in below))
-    match node:
-        case Aggregate() | Distinct() | WindowExpr():
-            return _Belief(max(uniqueness, _Uniqueness.KNOWN))
-        case Projection():
-            outputs = [
-                (output_name(projection), _is_computed(projection, computed))
-                for projection in node.projections()
-            ]
-            flags = [flag for _, flag in outputs]
-            if (
-                uniqueness is not _Uniqueness.UNKNOWN
-                and True in flags
-                and False in flags[flags.index(True) :]
-            ):
-                uniqueness = _Uniqueness.SHIFTED
-            return _Belief(uniqueness, frozenset(name for name, flag in outputs if flag))
-    return _Belief(uniqueness, computed)
-
-
-def _is_computed(expression: Expression, computed: frozenset[str]) -> bool:
-    # A column behind two aliases, as `count(*) AS n` is, counts as computed.
-    inner = expression.to_variant().expr() if expression.variant_name() == "Alias" else expression
-    return inner.variant_name() != "Column" or output_name(inner) in computed
-
-
-def _groups(plan: LogicalPlan) -> list[list[Expression]]:
-    """The keys of aggregates that have any, as a DISTINCT has that is not left out."""
-    nodes = (node.to_variant() for node in every_node(plan))
-    keys = [list(node.group_by_exprs()) for node in nodes if isinstance(node, Aggregate)]
-    return [[strip_aliases(one) for one in each] for each in keys if each]
-
-
-def _key_counts(text: SqlText) -> frozenset[int]:
-    """How many keys the statement's GROUP BY clauses have."""
-    return frozenset(
+def _key_counts(text: SqlText) -> list[int]:
+    """How many keys the statement's GROUP BY clauses have; DataFusion adds others behind them."""
+    return [
         _count_keys(text.words, i + 2)
         for i, word in enumerate(text.words[:-1])
         if word == "GROUP" and text.words[i + 1] == "BY"
-    )
+    ]
 
 
 def _count_keys(words: Sequence[str], start: int) -> int:
@@ -252,8 +184,3 @@ def _count_keys(words: Sequence[str], start: int) -> int:
             break
         count += depth == 0 and word == ","
     return count
-
-
-def _own_keys(count: int, counts: frozenset[int] | None) -> int:
-    """How many of an aggregate's keys may stand in the statement; DataFusion adds others behind them."""
-    return count if counts is None else max((one for one in counts if one <= count), default=count)

@@ -58,7 +58,7 @@ _CHECKS: Final[tuple[tuple[re.Pattern[str], _Check], ...]] = (
         lambda frame, _, __: refuse_mistaken_keys(frame.optimized_logical_plan()),
     ),
     (
-        _words(r"\bdistinct\b|\b(?:group|row_number)\b.*\bgroup\b|\bgroup\b.*\brow_number\b"),
+        _words(r"\b(?:distinct|group|over)\b.*\b(?:distinct|group|over)\b"),
         lambda frame, sql, without: refuse_dropped_keys(frame, sql, lambda: without("optimize_projections")),
     ),
     (

@@ -19,7 +19,6 @@ from typing import Final, TypeAlias
 import pyarrow as pa
 
 from memwal.errors import InvalidInputError, UnsupportedError
-from planner.sql.standard.column_lists import are_misread, rename_columns
 from planner.sql.standard.query_bodies import QueryBody, SetOperator, find_bodies
 from planner.sql.tokens import SqlText, quote, tokenize
 
@@ -100,8 +99,8 @@ class _Writer:
         columns = ", ".join(names)
         sides = [
             f'SELECT {columns}, row_number() OVER (PARTITION BY {columns}) AS "n#" '  # noqa: S608 - parsed SQL
-            f"FROM {_name_columns(side, schema, names)}"
-            for side, schema in zip((left, right), schemas, strict=True)
+            f"FROM {_name_columns(side, names)}"
+            for side in (left, right)
         ]
         pairs = zip(names, schemas[0].names, strict=True)
         outputs = ", ".join(f"{name} AS {quote(self._name(shown))}" for name, shown in pairs)
@@ -127,10 +126,8 @@ class _Writer:
             raise UnsupportedError(msg) from error
 
 
-def _name_columns(side: str, schema: pa.Schema, names: Sequence[str]) -> str:
+def _name_columns(side: str, names: Sequence[str]) -> str:
     """Return the relation that has the columns of a side by other names."""
-    if are_misread(schema.names):
-        return f'({rename_columns(schema.names, names)} FROM ({side}\n) AS "s#") AS "s#"'
     return f'({side}\n) AS "s#" ({", ".join(names)})'
 
 

@@ -3,11 +3,6 @@ r"""Rewrites FETCH as LIMIT, which is the only form that DataFusion supports.
     SELECT id FROM orders ORDER BY id OFFSET 20 ROWS FETCH NEXT ? ROWS ONLY
 ->  SELECT id FROM orders ORDER BY id OFFSET 20 ROWS LIMIT ?
 
-Moves the column names of a recursive CTE, which DataFusion does not know in the CTE's reference to itself.
-
-    WITH RECURSIVE r (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 3) ...
-->  WITH RECURSIVE r AS (SELECT * FROM (SELECT 1) AS "r" (n) UNION ALL SELECT n + 1 FROM r WHERE n < 3) ...
-
 Rewrites LIKE with an escape character, of which DataFusion supports only the backslash.
 
     name LIKE 'a!_%' ESCAPE '!'
@@ -26,7 +21,7 @@ from sqlglot.tokenizer_core import TokenType
 
 from memwal.errors import UnsupportedError
 from planner.sql.edits import Edit
-from planner.sql.tokens import STRING, PlacedMessage, SqlText, quote
+from planner.sql.tokens import STRING, PlacedMessage, SqlText
 
 _LIKES = frozenset({"LIKE", "ILIKE"})
 _WILDCARDS = frozenset("%_")
@@ -134,48 +129,6 @@ def _make_calls(mark: str) -> tuple[str, str]:
 
 def _refusal(text: SqlText, index: int, message: str) -> UnsupportedError:
     return UnsupportedError(PlacedMessage(text.sql, text.start(index), message))
-
-
-def rewrite_recursive_columns(text: SqlText) -> Iterator[Edit]:
-    """Yield edits that move the column names of recursive CTEs to their first query."""
-    words = text.words
-    for i, word in enumerate(words):
-        name = i + 1 if word == "RECURSIVE" and words[i - 1] == "WITH" else len(words)
-        while text.is_name(name):
-            columns = name + 1 if words[name + 1] == "(" else None
-            body = name + 1 if columns is None else text.closing(columns) + 1
-            while words[body] in {"AS", "NOT", "MATERIALIZED"}:
-                body += 1
-            if words[body] != "(":
-                break
-            if columns is not None:
-                yield from _move_columns(text, name, columns, body)
-            name = text.closing(body) + 2
-
-
-def _move_columns(text: SqlText, name: int, columns: int, body: int) -> Iterator[Edit]:
-    union = _find_last_union(text, body)
-    if union is None:
-        return  # not recursive
-    begin, end = text.start(columns), text.end(text.closing(columns))
-    yield Edit.replace(begin, end, " ")
-    first = text.end(body)
-    yield Edit.insert(first, "SELECT * FROM (")
-    after = text.start(union)
-    # The line break ends a comment at the end of the first query.
-    alias = f"\n) AS {quote(text.name(name))} {text.sql[begin:end]} "
-    yield Edit.insert(after, alias)
-
-
-def _find_last_union(text: SqlText, body: int) -> int | None:
-    union, i, end = None, body + 1, text.closing(body)
-    while i < end:
-        if text.words[i] == "(":
-            i = text.closing(i)
-        elif text.words[i] == "UNION":
-            union = i
-        i += 1
-    return union
 
 
 _ROWS = frozenset({"ROW", "ROWS"})

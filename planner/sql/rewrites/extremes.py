@@ -1,21 +1,18 @@
-"""min() and max() in words that DataFusion gets right.
+"""min(), max() and count() in words that DataFusion gets right.
 
     SELECT k, max(f) FROM t GROUP BY k
 ->  SELECT k, coalesce(
         max(CASE WHEN isnan(f) THEN f END), max(CASE WHEN f > CAST('-inf' AS DOUBLE) THEN f END),
         min(CASE WHEN NOT isnan(f) THEN f END)
     ) FROM t GROUP BY k
-    SELECT min(n) OVER (ORDER BY id ROWS 2 PRECEDING) FROM t
-->  SELECT CASE WHEN count(n) OVER (ORDER BY id ROWS 2 PRECEDING) > 0 THEN min(n) OVER (...) END FROM t
     SELECT count(*) OVER (PARTITION BY k ORDER BY id ROWS 2 PRECEDING) AS n FROM t ORDER BY n
 ->  SELECT nullif(count(*) OVER (PARTITION BY k ORDER BY id ROWS 2 PRECEDING), NULL) AS n FROM t ORDER BY n
 
-In DataFusion 54 NaN replaces every extreme of a group and is replaced by everything, so that they depend on
+In DataFusion 55 NaN replaces every extreme of a group and is replaced by everything, so that they depend on
 the order of the rows. It is the greatest number here, as in comparisons and in sorting. An extreme of a group
 begins with the greatest or smallest finite number, which stays where nothing but infinity follows; the other
-extreme is right there. Where the frames of a window have lost all values but NULL, min(), and both with
-FILTER, go on telling the last one. What counts the rows of such a frame is taken for what only grows, and not
-sorted: of a call, nothing is known.
+extreme is right there. What counts the rows of a frame that leaves rows behind is taken for what only grows,
+and not sorted: of a call, nothing is known.
 
 All are mends: the columns keep the names that the text gives them.
 """
@@ -30,7 +27,6 @@ from planner.sql.edits import Copy, Edit, Piece, apply_edits
 from planner.sql.tokens import SqlText, tokenize
 
 _EXTREMES = frozenset({"MIN", "MAX"})
-_FUNCTIONS = _EXTREMES | {"COUNT", "SUM"}
 _FRAMES = frozenset({"ROWS", "RANGE", "GROUPS"})
 _MENDED = re.compile(r"isnan\(|inf' AS DOUBLE\)")
 _ARITHMETIC = frozenset({"+", "-", "*", "/", "(", ")", ".", "0"})
@@ -47,19 +43,16 @@ def mended_extremes(
     """
     words = text.words
     for i, word in enumerate(words[:-1]):
-        if word not in _FUNCTIONS or words[i + 1] != "(" or words[i - 1] == ".":
+        if word not in {*_EXTREMES, "COUNT"} or words[i + 1] != "(" or words[i - 1] == ".":
             continue
         last = text.closing(i + 1)
-        is_filtered = words[last + 1] == "FILTER" and words[last + 2] == "("
-        if is_filtered:
+        if words[last + 1] == "FILTER" and words[last + 2] == "(":
             last = text.closing(last + 2)
         if words[last + 1] == "OVER":
             named = words[last + 2] != "("
             end = last + 2 if named else text.closing(last + 2)
-            if not _moves(words if named else words[last + 2 : end]):
-                continue
-            keeps = word == "MIN" or (word == "MAX" and is_filtered)
-            yield from _of_frames(text, i, end) if keeps else _unordered(text, i, end)
+            if word == "COUNT" and _moves(words if named else words[last + 2 : end]):
+                yield from _unordered(text, i, end)
         elif (
             word in _EXTREMES
             and "GROUP" in words
@@ -159,17 +152,6 @@ def _around(text: SqlText, token: int, before: list[str | Copy], after: list[str
     begin, end = text.start(token), text.end(token)
     kept = Piece(text.sql[begin:end], begin, verbatim=True)
     yield Edit(begin, end, [*_mends(before, begin), kept, *_mends(after, begin)])
-
-
-def _of_frames(text: SqlText, function: int, last: int) -> Iterator[Edit]:
-    begin, end = text.start(function), text.end(function)
-    ends = text.sql[text.start(last) : text.end(last)]
-    call = Copy(text.start(function + 1), text.start(last), mend=True)
-    before = _mends(["CASE WHEN count", call, f"{ends} > 0 THEN "], begin)
-    yield Edit(begin, end, [*before, Piece(text.sql[begin:end], begin, verbatim=True)])
-    after = text.start(last)
-    closed = Piece(ends, after, verbatim=True)
-    yield Edit(after, text.end(last), [closed, *_mends([" END"], after)])
 
 
 def _unordered(text: SqlText, function: int, last: int) -> Iterator[Edit]:

@@ -1,5 +1,7 @@
 """Leaves out keys of GROUP BY that stand there already, over which DataFusion's plans fail.
 
+The rule of its optimizer that leaves them out is not applied: see `planner.bridge.plan_reading.WRONG_RULES`.
+
     SELECT k, k AS other, count(*) FROM t GROUP BY 1, 2
 ->  SELECT k, k AS other, count(*) FROM t GROUP BY 1
 """

@@ -19,7 +19,6 @@ from planner.sql.standard.instants.late_bins import bin_late_instants
 from planner.sql.standard.instants.late_comparisons import compare_late_dates
 from planner.sql.standard.instants.late_truncations import truncate_late_instants
 from planner.sql.standard.instants.late_years import compare_late_years
-from planner.sql.standard.instants.times_of_day import add_to_times
 from planner.sql.standard.spell_out import spell_out
 from planner.sql.standard.spellings.calls import find_calls
 from planner.sql.standard.spellings.json_values import SPELLED, TYPED
@@ -55,9 +54,6 @@ def mend_expression(expression: str, schema: pa.Schema, *, reads_json: bool = Fa
     def find_instants() -> dict[str, pa.DataType]:
         return {field.name: field.type for field in schema if pa.types.is_timestamp(field.type)}
 
-    def find_times() -> dict[str, pa.DataType]:
-        return {field.name: field.type for field in schema if pa.types.is_time(field.type)}
-
     edits = [
         *separate_lists(text),
         *compute_lists_by_row(text),
@@ -65,6 +61,5 @@ def mend_expression(expression: str, schema: pa.Schema, *, reads_json: bool = Fa
         *truncate_late_instants(text, find_instants),
         *bin_late_instants(text, find_instants),
         *compare_late_years(text, find_instants),
-        *add_to_times(text, find_times),
     ]
     return apply_edits(text.sql, edits)

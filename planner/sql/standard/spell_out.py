@@ -17,10 +17,8 @@ from typing import Final
 from planner.sql.edits import Edit, apply_edits
 from planner.sql.rewrites.clauses import rewrite_like_escapes
 from planner.sql.standard.aggregates.counted_rows import count_distinct_rows
-from planner.sql.standard.aggregates.filters import decide_filters
 from planner.sql.standard.aggregates.opposite_orders import hide_falling_keys
 from planner.sql.standard.aggregates.orders import move_aggregate_orders
-from planner.sql.standard.column_lists import move_column_lists
 from planner.sql.standard.instants.formats import FORMATTED, translate_formats
 from planner.sql.standard.instants.fractions import name_units
 from planner.sql.standard.instants.late_instants import name_late_units
@@ -43,7 +41,7 @@ from planner.sql.standard.spellings.ranges import order_bounds
 from planner.sql.standard.spellings.refusals import REFUSED, refuse_functions
 from planner.sql.standard.spellings.synonyms import SYNONYMS, write_synonyms
 from planner.sql.standard.spellings.uuids import cast_to_uuids
-from planner.sql.tokens import QUOTED, STRING, SqlText, number_parameters, tokenize
+from planner.sql.tokens import STRING, SqlText, number_parameters, tokenize
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +82,6 @@ FORMS: Final = (
     Form(frozenset({"ALL"}), sort_by_every_output),
     Form(frozenset({"WITHIN"}), move_aggregate_orders),
     Form(frozenset({"DESC"}), hide_falling_keys),
-    Form(frozenset({"FILTER"}), decide_filters),
     Form(frozenset({"OVER"}), expand_windows),
     Form(frozenset({"GROUP"}), leave_out_repeated_keys),
     Form(frozenset({"TIES"}), keep_ties),
@@ -93,8 +90,6 @@ FORMS: Final = (
     Form(frozenset({"TIMESTAMP", "TIMESTAMPTZ"}), name_late_units),
     Form(frozenset({"=", "<>", "!=", "<", "<=", ">", ">=", "IN", "BETWEEN"}), compare_fields),
     Form(frozenset({"VALUES"}), list_members),
-    # Those before write such lists.
-    Form(frozenset({QUOTED}), move_column_lists),
 )
 
 

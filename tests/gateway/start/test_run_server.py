@@ -17,9 +17,6 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from gateway.config import Flag, load
-from gateway.start.run_server import serve
-from memwal.errors import PreconditionError
 from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 
@@ -203,14 +200,6 @@ def test_a_port_in_use_is_named(lake: Path) -> None:
 )
 def test_a_wrong_option_is_named(lake: Path, options: Sequence[str], said: str) -> None:
     assert said in refused("--root", str(lake), *options)
-
-
-def test_versions_that_do_not_fit_are_refused(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "planner.bridge.compatibility.version", {"pylance": "14.0.2", "datafusion": "55.0.0"}.get
-    )
-    with pytest.raises(PreconditionError, match=r"datafusion 55\.0\.0"):
-        serve(load([Flag("--root", "root", str(lake))]))
 
 
 @pytest.mark.slow

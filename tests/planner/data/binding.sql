@@ -359,12 +359,11 @@ SELECT g.value, o.id FROM generate_series(1, 2) AS g JOIN "orders#1" o ON o.id =
 WITH RECURSIVE up(id, way) AS (SELECT child, 1 FROM links WHERE parent = 1 -- its children
 UNION ALL SELECT l.child, way + 1 FROM links l JOIN up ON l.parent = up.id), few (n) AS (SELECT id FROM up) SELECT n, up.way FROM few JOIN up ON n = up.id
 --
-WITH RECURSIVE up  AS (SELECT * FROM (SELECT child, 1 FROM "links#1" AS "links" WHERE parent = 1 -- its children
-
-) AS "up" (id, way) UNION ALL SELECT l.child, way + 1 FROM "links#2" l JOIN up ON l.parent = up.id), few (n) AS (SELECT id FROM up) SELECT n, up.way FROM few JOIN up ON n = up.id
+WITH RECURSIVE up(id, way) AS (SELECT child, 1 FROM "links#1" AS "links" WHERE parent = 1 -- its children
+UNION ALL SELECT l.child, way + 1 FROM "links#2" l JOIN up ON l.parent = up.id), few (n) AS (SELECT id FROM up) SELECT n, up.way FROM few JOIN up ON n = up.id
 
 ## a recursive CTE may begin with values
 WITH RECURSIVE r (n) AS (VALUES (1), (10) UNION ALL SELECT n + 1 FROM r WHERE n < 3) SELECT n FROM r
 --
-WITH RECURSIVE r   AS (SELECT * FROM (VALUES (1), (10) 
-) AS "r" (n) UNION ALL SELECT n + 1 FROM r WHERE n < 3) SELECT n FROM r
+WITH RECURSIVE r (n) AS (VALUES (1), (10) UNION ALL SELECT n + 1 FROM r WHERE n < 3) SELECT n FROM r
+

@@ -81,14 +81,13 @@ def test_a_pattern_that_is_computed_is_the_statements_fault() -> None:
     [
         # More than there can be: less would be allocated, which the process may not survive.
         (f"SELECT array_repeat(1, n) FROM (VALUES ({2**63 - 1})) AS t(n)", "array_repeat"),
-        (f"SELECT list_resize([1], n) FROM (VALUES ({2**63 - 1})) AS t(n)", "list_resize"),
+        (f"SELECT list_resize([1], n) FROM (VALUES ({2**63 - 1})) AS t(n)", "array_resize"),
         (
             f"SELECT array_resize(a, n) FROM (VALUES ([NULL], {2**63 - 1}), ([], 1)) AS t(a, n)",
             "array_resize",
         ),
         ("SELECT array_repeat(1, CAST(concat('92233720368', '54775807') AS BIGINT))", "array_repeat"),
         ("SELECT string_agg(repeat('x', 1000000), '') FROM generate_series(1, 2500)", "string_agg"),
-        ("EXPLAIN SELECT array_repeat(1, CAST(concat('92233720368', '54775807') AS BIGINT))", "array_repeat"),
     ],
 )
 def test_a_value_larger_than_any_is_the_statements_fault(tmp_path: Path, sql: str, function: str) -> None:

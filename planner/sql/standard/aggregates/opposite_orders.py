@@ -1,10 +1,10 @@
-"""Hides from DataFusion 54 that two aggregates of one query have opposite orders.
+"""Hides from DataFusion 55 that two aggregates of one query have opposite orders.
 
-    SELECT array_agg(a ORDER BY id), array_agg(a ORDER BY id DESC)
-->  SELECT array_agg(a ORDER BY id), array_agg(a ORDER BY nullif(id, NULL) DESC)
+    SELECT array_agg(DISTINCT a ORDER BY a), array_agg(DISTINCT a ORDER BY a DESC)
+->  SELECT array_agg(DISTINCT a ORDER BY a), array_agg(DISTINCT nullif(a, NULL) ORDER BY nullif(a, NULL) DESC)
 
-It sorts the rows once, and lets the second one read them backwards. Where rows are in several partitions, or
-only distinct ones count, both then have the same order.
+It sorts the rows once, and lets the second one read them backwards. Where only distinct ones count, both then
+have the same order.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _AGGREGATES: Final = frozenset({"ARRAY_AGG", "STRING_AGG", "LISTAGG"})
 def hide_falling_keys(text: SqlText) -> Iterator[Edit]:
     """Yield edits that hide the keys by which aggregates order rows downwards, if several have an order."""
     ordered = [(call, keys) for call in find_calls(text, _AGGREGATES) if (keys := _find_keys(call))]
-    if len(ordered) < 2:
+    if len(ordered) < 2 or not any(text.words[call.at + 2] == "DISTINCT" for call, _ in ordered):
         return
     for call, keys in ordered:
         hidden = [edit for values in _find_falling(call, keys) for edit in _hide(text, values)]

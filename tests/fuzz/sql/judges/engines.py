@@ -133,7 +133,6 @@ class DataFusionEngine:
             .set("datafusion.execution.skip_physical_aggregate_schema_check", "true")
             .set("datafusion.optimizer.join_reordering", "false")
             .set("datafusion.optimizer.max_passes", "16")
-            .set("datafusion.optimizer.enable_topk_aggregation", "false")
             # DataFusion merges a sorted UNION by keys that it has not sorted by; the gateway sorts it whole.
             .set("datafusion.optimizer.repartition_sorts", "false")
         )

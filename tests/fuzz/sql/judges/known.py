@@ -10,7 +10,7 @@ CAUTIOUS: Mapping[str, str] = MappingProxyType(
         "above a RIGHT JOIN, or a FULL JOIN": "it is applied to a namesake in the other side",
         "An order or groups by": "what may be NULL is taken for constant",
         "SELECT DISTINCT of what is unique": "DISTINCT is left out",
-        "GROUP BY of columns that are computed": "keys are left out",
+        "GROUP BY of what is unique": "keys are left out",
         "A column can't be called": "it is mistaken for what DataFusion calls so",
         "A condition above ROLLUP, CUBE": "it is applied to a namesake",
         "ROLLUP, CUBE and GROUPING SETS over": "groups come several times, and their order is left out",

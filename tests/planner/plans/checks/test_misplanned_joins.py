@@ -69,6 +69,8 @@ CONSTANT = "(SELECT id, 7 AS k, c FROM u WHERE id < 20)"
 LOWERED = "(SELECT id, a, c FROM t WHERE lower(c) <> 'x')"
 UNITED = "(SELECT id, a, c FROM t WHERE id < 5 UNION ALL SELECT id, a, c FROM u WHERE a > 3)"
 NOTHING = "(SELECT count(*) AS n FROM t WHERE 1 = 2)"
+GROUPED = "(SELECT a, count(*) AS n FROM u GROUP BY a)"
+NUMBERED = "(SELECT row_number() OVER (ORDER BY id) AS r FROM u)"
 COUNTED = "(SELECT count(*) AS n, max(id) AS m FROM t)"
 
 REFUSED = {
@@ -120,20 +122,6 @@ REFUSED = {
         f"SELECT x.n FROM {COUNTED} x CROSS JOIN u WHERE x.m = NULL AND u.a > 1",
         f"SELECT x.n FROM {COUNTED} x CROSS JOIN u WHERE x.m < 0 AND u.a > 1",
     ),
-    "distinct keys of an input of a join": (
-        "SELECT DISTINCT q.a FROM (SELECT a, count(*) AS n FROM u GROUP BY a) q CROSS JOIN t",
-        "SELECT q.a FROM (SELECT a, count(*) AS n FROM u GROUP BY a) q CROSS JOIN t GROUP BY q.a",
-    ),
-    "distinct keys beside another distinct": (
-        (
-            "SELECT DISTINCT q.a FROM (SELECT a, count(*) AS n FROM u GROUP BY a) q "
-            "CROSS JOIN (SELECT DISTINCT id FROM t) r"
-        ),
-        (
-            "SELECT q.a FROM (SELECT a, count(*) AS n FROM u GROUP BY a) q "
-            "CROSS JOIN (SELECT DISTINCT id FROM t) r GROUP BY q.a"
-        ),
-    ),
     "distinct keys among the groups of a join": (
         (
             "SELECT DISTINCT a FROM (SELECT q.a, t.id, count(*) FROM (SELECT a, count(*) FROM u GROUP BY a) "
@@ -144,43 +132,17 @@ REFUSED = {
             "q CROSS JOIN t GROUP BY q.a, t.id) GROUP BY a"
         ),
     ),
-    "distinct numbers of rows": (
-        "SELECT DISTINCT q.n FROM (SELECT row_number() OVER (ORDER BY id) AS n FROM u) q CROSS JOIN t",
-        "SELECT q.n FROM (SELECT row_number() OVER (ORDER BY id) AS n FROM u) q CROSS JOIN t GROUP BY q.n",
+    "distinct numbers of rows among the groups of a join": (
+        f"SELECT DISTINCT r FROM (SELECT q.r, t.id, count(*) FROM {NUMBERED} q, t GROUP BY q.r, t.id)",
+        f"SELECT r FROM (SELECT q.r, t.id, count(*) FROM {NUMBERED} q, t GROUP BY q.r, t.id) GROUP BY r",
     ),
-    "distinct columns that are computed before keys": (
-        "SELECT DISTINCT n FROM (SELECT count(*) * 2 AS n, a FROM t GROUP BY a)",
-        "SELECT n FROM (SELECT count(*) * 2 AS n, a FROM t GROUP BY a) GROUP BY n",
+    "distinct keys among the distinct rows of a join": (
+        f"SELECT DISTINCT a FROM (SELECT DISTINCT q.a, t.id FROM {GROUPED} q JOIN t ON t.id > q.n)",
+        f"SELECT a FROM (SELECT DISTINCT q.a, t.id FROM {GROUPED} q JOIN t ON t.id > q.n) GROUP BY a",
     ),
-    "distinct counts of groups": (
-        "SELECT DISTINCT n FROM (SELECT count(*) AS n, a FROM t GROUP BY a)",
-        "SELECT n FROM (SELECT count(*) AS n, a FROM t GROUP BY a) GROUP BY n",
-    ),
-    "groups by counts and keys": (
-        "SELECT count(*) FROM (SELECT count(*) AS n, a FROM t GROUP BY a) GROUP BY n, a",
-        "SELECT count(*) FROM (SELECT a, count(*) AS n FROM t GROUP BY a) GROUP BY n, a",
-    ),
-    "groups by counts and a constant": (
-        "SELECT n FROM (SELECT count(*) AS n, a FROM t GROUP BY a) GROUP BY n, TRUE",
-        "SELECT n FROM (SELECT count(*) AS n, a FROM t GROUP BY a) GROUP BY n",
-    ),
-    "groups by what is computed before keys": (
-        "SELECT count(*) FROM (SELECT count(*) % 2 AS n, a FROM t GROUP BY a) GROUP BY n, a",
-        "SELECT count(*) FROM (SELECT a, count(*) % 2 AS n FROM t GROUP BY a) GROUP BY n, a",
-    ),
-    "the same behind an alias and a condition": (
-        (
-            "SELECT count(*) FROM (SELECT n AS x, a AS y FROM (SELECT 1 + 1 AS n, a FROM (SELECT DISTINCT a "
-            "FROM t)) WHERE a > 1) q GROUP BY x, y"
-        ),
-        (
-            "SELECT count(*) FROM (SELECT a AS y, n AS x FROM (SELECT a, 1 + 1 AS n FROM (SELECT DISTINCT a "
-            "FROM t)) WHERE a > 1) q GROUP BY x, y"
-        ),
-    ),
-    "what becomes computed before keys": (
-        "SELECT count(*) FROM (SELECT n, a FROM (SELECT a, 1 + 1 AS n FROM t GROUP BY a)) GROUP BY n, a",
-        "SELECT count(*) FROM (SELECT a, 1 + 1 AS n FROM t GROUP BY a) GROUP BY n, a",
+    "keys of groups of a join": (
+        f"SELECT count(*) FROM (SELECT q.a, t.id FROM {GROUPED} q, t GROUP BY q.a, t.id) GROUP BY a, id",
+        f"SELECT count(*) FROM (SELECT q.a, t.id FROM {GROUPED} q, t GROUP BY q.a, t.id) GROUP BY a + 0, id",
     ),
     "conditions of constants that are left over": (
         (
@@ -322,6 +284,24 @@ def test_they_are_refused_beside_joins(answered: Callable[[str], tuple[Rows, Row
             "ON x.a = y.id AND NOT (x.c = NULL) ORDER BY x.c, y.id DESC NULLS LAST"
         ),
         "SELECT x.id i, y.id j FROM t x RIGHT JOIN u y ON x.id = y.id AND x.id = 20 ORDER BY i, j LIMIT 3",
+        "SELECT DISTINCT q.a FROM (SELECT a, count(*) AS n FROM u GROUP BY a) q CROSS JOIN t",
+        (
+            "SELECT DISTINCT q.a FROM (SELECT a, count(*) AS n FROM u GROUP BY a) q CROSS JOIN (SELECT "
+            "DISTINCT id FROM t) r"
+        ),
+        "SELECT DISTINCT q.n FROM (SELECT row_number() OVER (ORDER BY id) AS n FROM u) q CROSS JOIN t",
+        "SELECT DISTINCT n FROM (SELECT count(*) * 2 AS n, a FROM t GROUP BY a)",
+        "SELECT DISTINCT n FROM (SELECT count(*) AS n, a FROM t GROUP BY a)",
+        "SELECT count(*) FROM (SELECT count(*) AS n, a FROM t GROUP BY a) GROUP BY n, a",
+        "SELECT n FROM (SELECT count(*) AS n, a FROM t GROUP BY a) GROUP BY n, TRUE",
+        "SELECT count(*) FROM (SELECT count(*) % 2 AS n, a FROM t GROUP BY a) GROUP BY n, a",
+        (
+            "SELECT count(*) FROM (SELECT n AS x, a AS y FROM (SELECT 1 + 1 AS n, a FROM (SELECT "
+            "DISTINCT a FROM t)) WHERE a > 1) q GROUP BY x, y"
+        ),
+        "SELECT count(*) FROM (SELECT n, a FROM (SELECT a, 1 + 1 AS n FROM t GROUP BY a)) GROUP BY n, a",
+        f"SELECT q.a, t.id FROM {GROUPED} q, t GROUP BY q.a, t.id ORDER BY a, id DESC",
+        f"SELECT a, id FROM (SELECT DISTINCT q.a, t.id FROM {GROUPED} q, t) ORDER BY a, id DESC",
         (
             "SELECT count(*) FROM u x RIGHT JOIN t y ON x.id = y.id AND (y.a BETWEEN 100 AND 7 AND y.id = 0) "
             "WHERE NOT (x.id = 20 AND y.c LIKE NULL)"

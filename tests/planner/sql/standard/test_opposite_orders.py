@@ -60,7 +60,7 @@ def test_the_order_of_within_group_counts_too(engine: QueryEngine) -> None:
 
 def test_outputs_are_named_by_their_function(engine: QueryEngine) -> None:
     names = engine.prepare(
-        "SELECT array_agg(id ORDER BY b DESC), array_agg(id ORDER BY b) FROM t"
+        "SELECT array_agg(DISTINCT b ORDER BY b DESC), array_agg(b ORDER BY b) FROM t"
     ).schema.names
     assert names[0] == "array_agg"
     assert not any("nullif" in name for name in names)
