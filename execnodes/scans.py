@@ -86,9 +86,10 @@ class LanceScanExec(ScanExec):
     selected: tuple[tuple[SelectedRows, ...], ...] = ()
 
     def __post_init__(self) -> None:
-        unknown = [name for name in self.columns if name not in self.source.schema.names]
+        names = dict.fromkeys(self.source.schema.names)
+        unknown = [name for name in self.columns if name not in names]
         if unknown:
-            known = ", ".join(self.source.schema.names)
+            known = ", ".join(names)
             msg = f"{self.source.label} has no column {unknown[0]!r}; it has {known}"
             raise ValueError(msg)
 
@@ -269,7 +270,7 @@ class LanceScanExec(ScanExec):
         for fragments in self._list_runs(group, split=pushed is not None and context.keys is None):
             context.check()
             scanner = dataset.scanner(
-                columns=stored,
+                columns=self.source.list_scanned(stored),
                 filter=pushed,
                 fragments=fragments,
                 batch_size=rows,
@@ -280,9 +281,9 @@ class LanceScanExec(ScanExec):
             for scanned in scanner.to_batches():
                 if not scanned.num_rows:
                     continue
-                visible = (
-                    mask.keep(scanned.select(stored), scanned.column(ROW_ADDRESS)) if masked else scanned
-                )
+                visible = scanned.select(stored)
+                if masked:
+                    visible = mask.keep(visible, scanned.column(ROW_ADDRESS))
                 batch = self._finish_batch(visible, schema, residual, context, exact=pushed is not None)
                 if batch.num_rows:
                     yield batch
@@ -419,7 +420,8 @@ class MemTableScanExec(ScanExec):
     @cached_property
     def schema(self) -> pa.Schema:
         """The projected table columns, then `_tombstone` if requested."""
-        fields = [self.source.rows.schema.field(name) for name in self.columns]
+        stored = self.source.rows.schema  # which a table makes anew each time
+        fields = [stored.field(name) for name in self.columns]
         return pa.schema([*fields, pa.field(TOMBSTONE, pa.bool_())] if self.with_tombstone else fields)
 
     def describe(self) -> str:

@@ -4,19 +4,22 @@ Lance writes one beside every generation, of a fixed size and for some key types
 full, a filter of our own replaces it.
 """
 
+import hashlib
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pybloom_live
+from datafusion import SessionConfig, SessionContext
 
 from memwal.errors import CorruptDataError, InvalidInputError
 from memwal.storage.files import Storage
-from memwal.transforms.raw_values import encode_raw
 
 _MASK: Final = 0xFFFFFFFFFFFFFFFF
 # "somepseudorandomlygeneratedbytes", as the authors of SipHash start it.
@@ -69,6 +72,7 @@ _SALTS: Final = (
     0x5C6BFB31,
 )
 _NULL_TEXT: Final = "\x00"
+_SEPARATOR: Final = "\x1f"
 
 
 class KeyFilter(Protocol):
@@ -123,7 +127,7 @@ class LookupKey:
     def text(self) -> str | None:
         """The text of the key for filters of our own; None if a value does not fit its column."""
         try:
-            return "\x1f".join(map(_format_value, self.values, self.types))
+            return _SEPARATOR.join(map(_format_value, self.values, self.types))
         except (pa.ArrowException, OverflowError, TypeError, ValueError):
             return None
 
@@ -265,9 +269,49 @@ def build_key_filter(keys: pa.Table) -> KeyFilter:
     # Duplicates of a key count towards the capacity, so the number of rows is always enough.
     bloom = pybloom_live.BloomFilter(max(keys.num_rows, 1), OWN_FALSE_POSITIVE_RATE)
     texts = [_format_values(column) for column in columns]
-    for text in texts[0] if len(texts) == 1 else map("\x1f".join, zip(*texts, strict=True)):
-        bloom.add(text, skip_check=True)
+    if keys.num_rows:
+        joined = texts[0] if len(texts) == 1 else pc.binary_join_element_wise(*texts, _SEPARATOR)
+        _add_all(bloom, joined)
     return OwnFilter(bloom, tuple(column.type for column in columns))
+
+
+def _add_all(bloom: pybloom_live.BloomFilter, texts: pa.ChunkedArray) -> None:
+    """Set the bits that `bloom.add` sets for each of some texts, for all at a time.
+
+    pybloom reads a bit in each slice from one digest of a salt and the text: seven slices need no more.
+    """
+    slices, size = bloom.num_slices, bloom.bits_per_slice
+    word = np.dtype(np.uint64 if size >= 1 << 31 else np.uint32 if size >= 1 << 15 else np.uint16)
+    digests = _compute_digests(bloom.hashfn, texts.cast(pa.large_binary()))
+    words = np.frombuffer(digests, word).reshape(len(texts), -1)[:, :slices]
+    flags = np.zeros(bloom.num_bits, np.bool_)
+    flags[(words % size).astype(np.int64) + np.arange(slices) * size] = True
+    bits = bloom.bitarray
+    bits.clear()
+    bits.frombytes(np.packbits(flags, bitorder="little").tobytes())
+    del bits[bloom.num_bits :]
+    bloom.count = len(texts)
+
+
+def _compute_digests(algorithm: Callable[[bytes], Any], texts: pa.ChunkedArray) -> bytes:
+    """Return the digests of pybloom's salt and each text, one behind the other."""
+    salt = algorithm(struct.pack("I", 0)).digest()
+    if algorithm is not hashlib.sha256:
+        return b"".join([algorithm(salt + text).digest() for text in texts.to_pylist()])
+    # Which is how filters of some 24,000 keys or more are made; DataFusion hashes without Python's lock.
+    salted = pc.binary_join_element_wise(
+        pa.scalar(salt, pa.large_binary()), texts, pa.scalar(b"", pa.large_binary())
+    )
+    context = SessionContext(SessionConfig().with_target_partitions(1))
+    context.register_record_batches("texts", [pa.table({"text": salted}).to_batches()])
+    with ThreadPoolExecutor(1) as thread:  # A thread of DataFusion that plans a lookup may not wait for it.
+        found = thread.submit(
+            lambda: context.sql("SELECT sha256(text) AS digest FROM texts").collect()
+        ).result()
+    columns = [batch.column("digest").cast(pa.binary(32)) for batch in found]
+    return b"".join(
+        [one.buffers()[1][one.offset * 32 : (one.offset + len(one)) * 32].to_pybytes() for one in columns]
+    )
 
 
 def hash_key(values: Sequence[object], types: Sequence[pa.DataType]) -> int:
@@ -325,15 +369,29 @@ def _format_value(value: object, data_type: pa.DataType) -> str:
         return value
     if type(value) is int and pa.types.is_integer(data_type):
         return str(value)
-    return _format_values(pa.array([value.as_py() if isinstance(value, pa.Scalar) else value], data_type))[0]
+    array = pa.array([value.as_py() if isinstance(value, pa.Scalar) else value], data_type)
+    return str(_format_values(array)[0])
 
 
-def _format_values(column: pa.Array | pa.ChunkedArray) -> list[str]:
-    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-        return [_NULL_TEXT if value is None else value for value in column.to_pylist()]
-    if pa.types.is_integer(column.type):
-        return [_NULL_TEXT if value is None else str(value) for value in column.to_pylist()]
-    return [
-        encode_raw(column.type, scalar, source="key").hex() if scalar.is_valid else _NULL_TEXT
-        for scalar in column
-    ]
+def _format_values(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """Return a text for each value, which is equal for equal values of a column."""
+    if (
+        pa.types.is_string(column.type)
+        or pa.types.is_large_string(column.type)
+        or pa.types.is_integer(column.type)
+    ):
+        return pc.fill_null(column.cast(pa.string()), _NULL_TEXT)
+    if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
+        texts = [_NULL_TEXT if value is None else value.hex() for value in column.to_pylist()]
+        return pa.array(texts, pa.string())
+    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    return pa.chunked_array([_format_fixed(chunk) for chunk in chunks], pa.string())
+
+
+def _format_fixed(values: pa.Array) -> pa.Array:
+    """Return the bytes of each value as hexadecimal digits."""
+    values = values.cast(pa.uint8()) if pa.types.is_boolean(values.type) else values
+    width = values.type.bit_width // 8
+    digits = values.buffers()[1][values.offset * width : (values.offset + len(values)) * width].hex()
+    texts = pa.array([digits[at : at + 2 * width] for at in range(0, len(digits), 2 * width)], pa.string())
+    return pc.if_else(values.is_valid(), texts, _NULL_TEXT)

@@ -80,10 +80,9 @@ def convert_fields(schema: Any, arrow: pa.Schema) -> tuple[StoredField, ...]:  #
         schema: of a dataset.
         arrow: the same as an Arrow schema; blobs are bytes.
     """
+    kinds = dict(zip(arrow.names, arrow.types, strict=True))
     return tuple(
-        _convert_lance(field, arrow.field(field.name()).type)
-        for field in schema.fields()
-        if field.name() != TOMBSTONE
+        _convert_lance(field, kinds[name]) for field in schema.fields() if (name := field.name()) != TOMBSTONE
     )
 
 
@@ -108,6 +107,8 @@ def _convert_arrow(field: pa.Field) -> StoredField:
 
 
 def _list_children(kind: pa.DataType) -> list[pa.Field]:
+    if not kind.num_fields:
+        return []
     if pa.types.is_struct(kind):
         return list(kind)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):

@@ -20,6 +20,8 @@ from memwal.nested_nulls import push_nulls_down
 from memwal.rules import InitialValue
 from memwal.stored_fields import TOMBSTONE
 
+_WIDE: Final = 256
+"""Columns from which on a scan may read some that nobody asked for."""
 LINEAGE: Final = ("_rowid", "_row_created_at_version", "_row_last_updated_at_version")
 """Columns that Lance computes of stable row ids: the id, and the versions that made and changed the row."""
 COMPUTED: Final = frozenset({*LINEAGE, ROW_ADDRESS})
@@ -156,6 +158,21 @@ class LanceSource:
     place: Place = field(default_factory=Place.unknown)
     origin: Origin | None = None
     opened: StoredDataset | None = None
+
+    def list_scanned(self, stored: Sequence[str]) -> list[str] | None:
+        """Return the columns that a scan for some stored columns reads; None for all columns.
+
+        Lance looks each column of a list up among all of them, which takes the square of their number. So a
+        scan for nearly all columns of a wide dataset reads all.
+        """
+        is_wide = len(stored) >= _WIDE and 8 * len(stored) >= 7 * len(self._dataset_names)
+        return None if is_wide else list(stored)
+
+    @cached_property
+    def _dataset_names(self) -> list[str]:
+        dataset: Any = self.dataset
+        names: list[str] = dataset.schema.names
+        return names
 
     @cached_property
     def stored_names(self) -> Mapping[str, str]:

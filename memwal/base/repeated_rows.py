@@ -59,7 +59,7 @@ class KeyHistory:
         """
         newest: int = self.dataset.version
         first = known if known <= newest else 0
-        oldest = newest - _LEAST_VERSIONS - self.dataset.count_rows() // _ROWS_FOR_A_VERSION
+        oldest: int = newest - _LEAST_VERSIONS - self.dataset.count_rows() // _ROWS_FOR_A_VERSION
         try:
             for version in range(newest, max(first, oldest), -1):
                 if version == 1:

@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pybloom_live import BloomFilter
 
 from memwal.bloom import (
+    OWN_FALSE_POSITIVE_RATE,
     KeyFilter,
     LookupKey,
+    OwnFilter,
     SplitBlockFilter,
     build_key_filter,
     hash_key,
@@ -168,6 +171,23 @@ def test_our_own_filter_takes_keys_of_every_type(case: str):
     assert sum(map(key_filter.might_contain, absent)) <= len(absent) / 40
     assert key_filter.nbytes < 2 * ROWS
     assert key_filter.description == f"pybloom {key_filter.nbytes} B, 1.0% fp"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rows", [1, 500, 30_000], ids=str)
+@pytest.mark.parametrize("case", OWN)
+def test_its_bits_are_those_that_pybloom_sets(case: str, rows: int):
+    types, key_at = OWN[case]
+    distinct = [key_at(at) for at in range(min(rows, 500))]
+    keys = pa.concat_tables([keys_table(types, distinct)] * -(-rows // 500))
+    built = build_key_filter(keys)
+    assert isinstance(built, OwnFilter)
+
+    expected = BloomFilter(keys.num_rows, OWN_FALSE_POSITIVE_RATE)
+    for key in distinct:
+        expected.add(LookupKey(key, tuple(types)).text, skip_check=True)
+    assert built.bloom.bitarray == expected.bitarray
+    assert len(built.bloom) == keys.num_rows
 
 
 def test_our_own_filter_takes_repeated_dictionary_encoded_and_no_keys():

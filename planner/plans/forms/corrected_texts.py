@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping
 
 import pyarrow as pa
@@ -12,6 +13,9 @@ from planner.plans.checks.unordered_extremes import EXTREMES_OF_GROUPS, has_unor
 from planner.sql.rewrites.extremes import ordered_extremes
 from planner.sql.rewrites.separate_lists import apply_separate_lists
 from planner.sql.tokens import quote
+
+# DataFusion expands * in the square of the number of columns: 2,000 take it a third of a second.
+_WHOLE_TABLE = re.compile(r'SELECT \* FROM (?P<table>"(?:[^"]|"")+") AS (?P<alias>"(?:[^"]|"")+")')
 
 
 def plan_text(
@@ -37,6 +41,9 @@ def plan_text(
     """
 
     def plan(sql: str) -> DataFrame:
+        whole = _WHOLE_TABLE.fullmatch(sql)
+        if whole is not None:
+            return context.table(whole["table"]).alias(whole["alias"])
         return context.sql(
             apply_separate_lists(sql, nulls) if nulls else sql, param_values=dict(values) or None
         )

@@ -335,7 +335,7 @@ class DecodedColumns:
         keep = [again or is_small for again in self._note_requests(names)]
         dataset: Any = source.dataset
         scanner = dataset.scanner(
-            columns=columns,
+            columns=source.list_scanned(columns),
             fragments=[fragment.handle],
             batch_size=CHUNK_ROWS,
             strict_batch_size=True,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -34,6 +34,9 @@ KEY_BYTES = 160
 
 ENTRY_BYTES = 160
 """Bytes of an entry beside its rows."""
+
+SMALL_ROWS = 4096
+"""Entries of up to so many rows are converted together."""
 
 _NUMBERS = itertools.count()
 
@@ -94,9 +97,9 @@ class TailRows:
     def append(self, entries: Sequence[WalEntry], base: BaseTable) -> None:
         """Append the rows of entries, except of entries that are there already."""
         with self._lock:
-            for entry in entries:
-                if not self._entries or entry.position > self._entries[-1].position:
-                    self._append_rows(entry.position, entry.generation, self._read_rows(entry, base))
+            new = [entry for entry in entries if entry.position > self.last]
+            for alike in _group_alike(new):
+                self._append_rows(alike, self._read_rows([entry.rows for entry in alike], base))
 
     def append_own(self, rows: pa.Table) -> None:
         """Append rows that are in no log, as one entry behind the others.
@@ -105,9 +108,8 @@ class TailRows:
             rows: the table's columns and `_tombstone`.
         """
         with self._lock:
-            position = self._entries[-1].position + 1 if self._entries else 1
-            batches = map(push_nulls_down, rows.to_batches())
-            self._append_rows(position, None, pa.Table.from_batches(batches, rows.schema))
+            own = pa.Table.from_batches(map(push_nulls_down, rows.to_batches()), rows.schema)
+            self._append_rows([WalEntry(self.last + 1, 0, None, is_fence=False, rows=own)], own)
 
     def tail(self) -> Tail | None:
         """Return the tail with all current rows; the same object until more are appended."""
@@ -164,8 +166,9 @@ class TailRows:
                 rest = pa.Table.from_batches(self._batches, self._schema).slice(first)
                 stops = [entry.start for entry in entries[1:]] + [self._count]
                 for one, stop in zip(entries, stops, strict=True):
+                    rows = rest.slice(one.start - first, stop - one.start)
                     kept._append_rows(
-                        one.position, one.generation, rest.slice(one.start - first, stop - one.start)
+                        [WalEntry(one.position, 0, one.generation, is_fence=False, rows=rows)], rows
                     )
             return kept
 
@@ -263,26 +266,53 @@ class TailRows:
         found.reverse()
         return found
 
-    def _read_rows(self, entry: WalEntry, base: BaseTable) -> pa.Table:
-        """Read an entry's rows; the column mapping of the previous entry is reused if it fits."""
-        if entry.rows is None:
+    def _read_rows(self, entries: Sequence[pa.Table | None], base: BaseTable) -> pa.Table:
+        """Read the rows of a fence, or of entries with one schema; the last column mapping is reused."""
+        if entries[0] is None:
             return self._schema.empty_table()
-        stored_as = entry.rows.schema
+        stored_as = entries[0].schema.remove_metadata()
         if self._stored is None or not self._stored[0].equals(stored_as, check_metadata=True):
             self._stored = stored_as, base.map_stored_columns(read_entry_fields(stored_as))
-        return convert_entry(entry.rows, self._schema, self._stored[1])
+        rows = entries[0]
+        if len(entries) > 1:
+            rows = pa.concat_tables([one.replace_schema_metadata() for one in entries]).combine_chunks()
+        return convert_entry(rows, self._schema, self._stored[1])
 
-    def _append_rows(self, position: int, generation: int | None, rows: pa.Table) -> None:
-        if self._entries and self._entries[-1].generation != generation:
-            self._cuts.append(self._count)
-        self._entries.append(_Entry(position, generation, self._count))
-        self._count += rows.num_rows
+    def _append_rows(self, entries: Iterable[WalEntry], rows: pa.Table) -> None:
+        """Append the rows of entries, in the table's columns."""
+        for entry in entries:
+            if self._entries and self._entries[-1].generation != entry.generation:
+                self._cuts.append(self._count)
+            self._entries.append(_Entry(entry.position, entry.generation, self._count))
+            self._count += 0 if entry.rows is None else entry.rows.num_rows
         self._tail = None
         for added in rows.to_batches():
             # Batches are merged so that there are few, and each row is copied only a few times.
             self._batches.append(added)
             while len(self._batches) > 1 and self._batches[-2].num_rows <= 2 * self._batches[-1].num_rows:
                 self._batches[-2:] = [pa.concat_batches(self._batches[-2:])]
+
+
+def _group_alike(entries: Iterable[WalEntry]) -> Iterator[list[WalEntry]]:
+    """Divide entries into runs of small ones with the same columns, whose rows are converted together.
+
+    To convert a few rows takes as long as to convert some thousand, for each column.
+    """
+    run: list[WalEntry] = []
+    for entry in entries:
+        if run and not _are_alike(run[-1], entry):
+            yield run
+            run = []
+        run.append(entry)
+    if run:
+        yield run
+
+
+def _are_alike(one: WalEntry, other: WalEntry) -> bool:
+    if one.rows is None or other.rows is None or max(one.rows.num_rows, other.rows.num_rows) > SMALL_ROWS:
+        return False
+    schema: pa.Schema = one.rows.schema.remove_metadata()
+    return bool(schema.equals(other.rows.schema.remove_metadata(), check_metadata=True))
 
 
 @dataclass(frozen=True, eq=False)

@@ -112,7 +112,7 @@ class Histories(RuleBasedStateMachine):
     @precondition(lambda self: any(subject.model.base for subject in self.subjects))
     @rule(data=st.data())
     def append_to_the_base_alone(self, data: Any) -> None:
-        """Plain Lance appends a row whose key the base table has: the newer one counts, and is generation 0."""
+        """Plain Lance appends a row whose key the base table has: the newer one counts."""
         subject = data.draw(st.sampled_from([one for one in self.subjects if one.model.base]))
         key = data.draw(st.sampled_from(sorted(subject.model.base, key=repr)))
         named = dict(zip(subject.table.key, key, strict=True))
