@@ -14,7 +14,7 @@ from pipeline.cleaning.region_tasks import LookAtRegion, RemoveFromRegion
 from pipeline.cleaning.versions import (
     find_expired,
     find_old_versions,
-    list_tagged_versions,
+    list_named_versions,
     read_base,
     read_past,
     remove_versions,
@@ -53,7 +53,7 @@ def clean(
     """
     policy = policy or CleanPolicy()
     now = int((clock or time.time)() * 1e6)
-    versions = list_tagged_versions(table)
+    versions = list_named_versions(table)
     gone = find_expired(versions, policy, now)
     # The base version before manifests: this order must not change (ADR 33).
     base = read_base(table, read_past(table, [version for version in versions if version not in gone]))
@@ -117,7 +117,7 @@ def remove(
     removed = list(
         _remove_versions(table, [item for item in garbage if item.kind is Kind.VERSIONS], policy, now)
     )
-    base = read_base(table, read_past(table, list_tagged_versions(table)))
+    base = read_base(table, read_past(table, list_named_versions(table)))
     in_regions = sorted((item for item in garbage if item.region_id), key=lambda one: one.region_id)
     by_region = {key: tuple(found) for key, found in groupby(in_regions, key=lambda one: one.region_id)}
     function = RemoveFromRegion(table, base, policy, now, by_region)
@@ -149,8 +149,7 @@ def _remove_versions(
 ) -> tuple[Garbage, ...]:
     if not garbage:
         return ()
-    still_expired = {version.number for version in find_expired(list_tagged_versions(table), policy, now)}
+    still_expired = {version.number for version in find_expired(list_named_versions(table), policy, now)}
     again = tuple(item for item in garbage if item.first in still_expired)
-    if again:
-        remove_versions(table, [one.first for one in again])
-    return again
+    gone = remove_versions(table, [one.first for one in again]) if again else ()
+    return tuple(item for item in again if item.first in gone)

@@ -31,16 +31,19 @@ class Version:
         number: number of the version.
         committed_at: microseconds since 1970.
         tags: tags of the version.
+        branches: that were made from it, and share its files.
     """
 
     number: int
     committed_at: int
     tags: tuple[str, ...] = ()
+    branches: tuple[str, ...] = ()
 
     @property
     def described(self) -> str:
         """Description for reasons."""
-        named = f" ({', '.join(map(repr, self.tags))})" if self.tags else ""
+        names = [*self.tags, *self.branches]
+        named = f" ({', '.join(map(repr, names))})" if names else ""
         return f"version {self.number}{named}"
 
 
@@ -105,8 +108,8 @@ class Past:
         return None
 
 
-def list_tagged_versions(table: LakeTable) -> tuple[Version, ...]:
-    """List all versions of the base table, ascending, with their tags.
+def list_named_versions(table: LakeTable) -> tuple[Version, ...]:
+    """List all versions of the base table, ascending, with their tags and branches.
 
     Raises:
         CorruptDataError: a version can't be read.
@@ -114,26 +117,42 @@ def list_tagged_versions(table: LakeTable) -> tuple[Version, ...]:
     """
     dataset = table.dataset()
     try:
-        tagged = dataset.tags.list()
+        tagged, branched = dataset.tags.list(), dataset.branches.list()
     except (OSError, ValueError, RuntimeError) as error:
         raise UnavailableError(
-            f"{dataset.uri}: tags of the base table can't be listed: {shorten_error(error)}; retry"
+            f"{dataset.uri}: tags and branches of the base table can't be listed: {shorten_error(error)}; "
+            "retry"
         ) from error
     tags: dict[int, list[str]] = {}
     for name, one in sorted(tagged.items()):
         if one.get("branch") is None:
             tags.setdefault(int(one["version"]), []).append(name)
+    branches = _find_branches(branched)
     return tuple(
-        Version(one.version, one.committed_at, tuple(tags.get(one.version, ())))
+        Version(
+            one.version,
+            one.committed_at,
+            tuple(tags.get(one.version, ())),
+            tuple(branches.get(one.version, ())),
+        )
         for one in list_versions(dataset, table.storage)
     )
+
+
+def _find_branches(listed: Mapping[str, Mapping[str, Any]]) -> dict[int, list[str]]:
+    """Return the names of branches by the version of the table that they were made from."""
+    found: dict[int, list[str]] = {}
+    for name, one in sorted(listed.items()):
+        if one.get("parent_branch") is None:
+            found.setdefault(int(one["parent_version"]), []).append(name)
+    return found
 
 
 def find_expired(versions: Sequence[Version], policy: CleanPolicy, now: int) -> tuple[Version, ...]:
     """Find the versions that may be removed.
 
-    The newest version, tagged versions, and versions that were the newest within the grace are kept, since
-    readers may still use them.
+    The newest version, those with tags or branches, and those that were the newest within the grace are kept,
+    since readers may still use them.
 
     Args:
         versions: all versions, ascending.
@@ -147,7 +166,7 @@ def find_expired(versions: Sequence[Version], policy: CleanPolicy, now: int) -> 
     return tuple(
         candidate
         for candidate in candidates
-        if not candidate.tags
+        if not (candidate.tags or candidate.branches)
         and candidate.committed_at <= now - policy.version_age
         and followers[candidate.number].committed_at <= now - policy.grace
     )
@@ -276,7 +295,9 @@ def find_old_versions(
         seen |= own
         size = manifests.get(version.number, 0)
         size += sum(sizes.get(path, of_indexes.get(path, 0)) for path in own)
-        reason = "older than versions are kept; neither tagged nor the newest within the grace"
+        reason = (
+            "older than versions are kept; no tag or branch names it, nor was it the newest within the grace"
+        )
         yield Garbage(
             Kind.VERSIONS,
             VERSIONS,
@@ -288,8 +309,8 @@ def find_old_versions(
         )
 
 
-def remove_versions(table: LakeTable, numbers: Sequence[int]) -> None:
-    """Remove versions by Lance, which keeps the newest and tagged ones.
+def remove_versions(table: LakeTable, numbers: Sequence[int]) -> frozenset[int]:
+    """Remove versions by Lance, which keeps those that it needs itself; return those that are gone.
 
     Raises:
         UnavailableError: some versions were not removed.
@@ -301,6 +322,7 @@ def remove_versions(table: LakeTable, numbers: Sequence[int]) -> None:
         raise UnavailableError(
             f"table {table.name!r}: old versions of the base table were not removed: {reason}"
         ) from error
+    return frozenset(numbers) - _read_manifest_sizes(table.storage).keys()
 
 
 def _list_files(table: LakeTable, newest: Any, number: int) -> set[str] | None:  # noqa: ANN401 - lance types

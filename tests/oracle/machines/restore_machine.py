@@ -1,4 +1,4 @@
-"""Random histories of tables that are restored to former states, among the steps of the others."""
+"""Random histories of tables that are flushed, tagged and restored, among the steps of the others."""
 
 import re
 from collections.abc import Mapping
@@ -9,21 +9,24 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from tests.oracle.machines.writing_machine import WritingHistories
-from tests.oracle.replay.model import Cells, Column, Key
+from tests.oracle.replay.model import Cells, Column, Key, TableModel
+from tests.oracle.replay.subject import Subject
+from tests.support.judging.results import assert_same_rows
+from tests.support.lake.moments import write_moment
 
-_CLEANED_UP = re.compile("has no version|cleaned up|is no longer known")
+_CLEANED_UP = re.compile("has no version|cleaned up|is no longer known|oldest version that is kept")
 
 
 @dataclass(frozen=True)
 class FormerState:
-    """What a version of a table showed.
+    """What a version, a tag or a moment of a table has to show.
 
     Attributes:
-        version: of the base table.
+        named: as AS OF and RESTORE TO name it.
         rows: by key.
     """
 
-    version: int
+    named: str
     rows: Mapping[Key, Cells]
 
     def list_differences(self, rows: Mapping[Key, Cells]) -> dict[Key, Cells | None]:
@@ -43,7 +46,8 @@ class RestoreHistories(WritingHistories):
 
     def __init__(self) -> None:
         super().__init__()
-        self.remembered: dict[str, dict[tuple[Column, ...], FormerState]] = {}
+        self.remembered: dict[str, dict[tuple[Column, ...], list[FormerState]]] = {}
+        self.tags = 0
 
     @rule(data=st.data())
     def remember(self, data: Any) -> None:
@@ -53,10 +57,66 @@ class RestoreHistories(WritingHistories):
         gateway = data.draw(st.sampled_from(self.gateways))
         gateway.write(f"COMMENT ON TABLE {subject.table.name} IS 'remembered'")
         rows = {key: dict(cells) for key, cells in subject.model.rows(flushed_only=True).items()}
-        state = FormerState(subject.table.dataset().version, rows)
-        self.remembered.setdefault(subject.table.name, {})[subject.model.columns] = state
+        self._remember(subject, f"VERSION AS OF {subject.table.dataset().version}", rows)
         self._settle(subject, before, {})
         self.check(data)
+
+    @rule(data=st.data())
+    def tag(self, data: Any) -> None:
+        """A tag has all that is acknowledged, wherever it is."""
+        subject = data.draw(st.sampled_from(self.subjects))
+        before, self.tags = self._logs(subject), self.tags + 1
+        data.draw(st.sampled_from(self.gateways)).write(f"CREATE TAG t{self.tags} ON {subject.table.name}")
+        self._remember(subject, f"VERSION AS OF 't{self.tags}'", subject.model.rows())
+        self._settle(subject, before, {})
+        self._read_former(data, subject)
+        self.check(data)
+
+    @rule(data=st.data())
+    def note_the_time(self, data: Any) -> None:
+        """A moment has all that is acknowledged, wherever it is."""
+        subject = data.draw(st.sampled_from(self.subjects))
+        moment = write_moment(self.directory)
+        self._remember(subject, f"TIMESTAMP AS OF {moment}", subject.model.rows())
+        self._read_former(data, subject)
+
+    @rule(data=st.data())
+    def flush_table(self, data: Any) -> None:
+        """What is in logs is flushed, whoever wrote it."""
+        subject = data.draw(st.sampled_from(self.subjects))
+        self._drop_fenced(subject)
+        before = self._logs(subject)
+        data.draw(st.sampled_from(self.gateways)).write(f"FLUSH TABLE {subject.table.name}")
+        self._settle(subject, before, {})
+        assert subject.model.rows() == subject.model.rows(flushed_only=True)
+        self.check(data)
+
+    @precondition(lambda self: self.remembered)
+    @rule(data=st.data())
+    def read_a_former_state(self, data: Any) -> None:
+        """A state of the same columns shows what it had, unless it was cleaned up."""
+        self._read_former(data, data.draw(st.sampled_from(self.subjects)))
+
+    def _remember(self, subject: Subject, named: str, rows: Mapping[Key, Cells]) -> None:
+        state = FormerState(named, {key: dict(cells) for key, cells in rows.items()})
+        of_columns = self.remembered.setdefault(subject.table.name, {})
+        of_columns.setdefault(subject.model.columns, []).append(state)
+
+    def _read_former(self, data: Any, subject: Subject) -> None:
+        states = self.remembered.get(subject.table.name, {}).get(subject.model.columns)
+        if not states:
+            return
+        state = data.draw(st.sampled_from(states))
+        gateway = data.draw(st.sampled_from(self.gateways))
+        names = ", ".join(f'"{one.name}"' for one in subject.model.columns)
+        try:
+            read = gateway.read(f"SELECT {names} FROM {subject.table.name} FOR {state.named}")
+        except Exception as error:
+            if not _CLEANED_UP.search(str(error)):
+                raise
+            return
+        model = TableModel(subject.model.columns, subject.model.key, dict(state.rows))
+        assert_same_rows(read, model.table(), context=f"{subject.table.name} FOR {state.named}")
 
     @precondition(lambda self: self.remembered)
     @rule(data=st.data())
@@ -65,16 +125,21 @@ class RestoreHistories(WritingHistories):
         subject = data.draw(st.sampled_from(self.subjects))
         states = self.remembered.get(subject.table.name, {})
         ids = {one.field_id for one in subject.model.columns}
-        fitting = [state for columns, state in states.items() if {one.field_id for one in columns} == ids]
+        fitting = [
+            state
+            for columns, of_columns in states.items()
+            if {one.field_id for one in columns} == ids
+            for state in of_columns
+        ]
         if not fitting:
             return
-        state = fitting[-1]
+        state = data.draw(st.sampled_from(fitting))
         differing = state.list_differences(subject.model.rows())
         self._drop_fenced(subject)
         before = self._logs(subject)
         gateway = data.draw(st.sampled_from(self.gateways))
         try:
-            affected = gateway.write(f"RESTORE TABLE {subject.table.name} TO VERSION {state.version}")
+            affected = gateway.write(f"RESTORE TABLE {subject.table.name} TO {state.named}")
         except Exception as error:
             if not _CLEANED_UP.search(str(error)):
                 raise

@@ -15,7 +15,7 @@ from memwal.regions.manifest import list_regions, read_latest_manifest
 from memwal.storage.files import Storage
 from pipeline.cleaning import CleanPolicy, Kind, clean, find, remove
 from pipeline.cleaning.region_tasks import LookAtRegion
-from pipeline.cleaning.versions import list_tagged_versions, read_base, read_past
+from pipeline.cleaning.versions import list_named_versions, read_base, read_past
 from pipeline.jobs.lake import Lake, LakeTable
 from pipeline.jobs.runners import Threads
 from pipeline.merging import merge
@@ -293,7 +293,7 @@ def test_tables_on_s3_are_cleaned(on_s3: tuple[EngineGateway, LakeTable]):
 def test_parts_of_the_job_travel_to_other_processes(prepared: CleanedTable):
     table = prepared.lake
     now = int(create_late_clock()() * 1e6)
-    base = read_base(table, read_past(table, list_tagged_versions(table)))
+    base = read_base(table, read_past(table, list_named_versions(table)))
     job = LookAtRegion(table, base, FILES_ONLY, now)
     sent = pickle.loads(pickle.dumps(job))
     found = sent(prepared.region)

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from memwal.errors import CorruptDataError, NotFoundError, PreconditionError, UnavailableError
-from pipeline.cleaning import CleanPolicy, Kind
-from pipeline.cleaning.versions import find_expired, find_old_versions, list_tagged_versions, remove_versions
+from pipeline.cleaning import CleanPolicy, CleanReport, Kind, versions
+from pipeline.cleaning.versions import find_expired, find_old_versions, list_named_versions, remove_versions
 from tests.support.lake.cleaning import HOUR, NEWEST_ONLY, CleanedTable, Open, filter_kind, read_rows
 from tests.support.processes.writer_process import WriterProcess
 
@@ -92,6 +92,28 @@ def test_versions_go_by_age_and_by_number_and_never_those_that_readers_have(kept
     assert gone(CleanPolicy(retain_versions=1), 3) == [1, *range(3, newest)]
 
 
+def list_gone(report: CleanReport) -> list[int]:
+    return [one.first for one in filter_kind(report, Kind.VERSIONS)]
+
+
+def test_versions_that_a_branch_begins_with_stay_and_are_not_told_as_removed(kept: CleanedTable):
+    dataset = kept.table.dataset()
+    dataset.create_branch("trial", (None, 2))
+    dataset.checkout_version(("trial", None)).create_branch("trial/more", ("trial", None))
+    newest = dataset.version
+    assert list_gone(kept.clean()) == [1, *range(3, newest)]
+    assert list_gone(kept.clean()) == []
+    assert [one["version"] for one in kept.table.dataset().versions()] == [2, newest]
+
+
+def test_a_version_that_lance_keeps_is_not_told_as_removed(
+    kept: CleanedTable, monkeypatch: pytest.MonkeyPatch
+):
+    kept.table.dataset().create_branch("trial", (None, 2))
+    monkeypatch.setattr(versions, "_find_branches", lambda _: {})
+    assert list_gone(kept.clean()) == [1, *range(3, kept.table.dataset().version)]
+
+
 def test_bytes_are_those_that_come_free(kept: CleanedTable):
     kept.table.close_writers()
     kept.table.dataset().optimize.compact_files()
@@ -114,25 +136,25 @@ def test_bytes_are_those_that_come_free(kept: CleanedTable):
 
 def test_versions_that_another_run_removed_meanwhile_are_left_out(kept: CleanedTable):
     table = kept.lake
-    versions = list_tagged_versions(table)
-    gone = find_expired(versions, NEWEST_ONLY, time.time_ns() // 1000 + 3_600_000_000)
+    listed = list_named_versions(table)
+    gone = find_expired(listed, NEWEST_ONLY, time.time_ns() // 1000 + 3_600_000_000)
     numbers = [one.number for one in gone]
     assert len(numbers) > 2
     remove_versions(table, numbers[:2])
 
-    found = list(find_old_versions(table, versions, gone))
+    found = list(find_old_versions(table, listed, gone))
     assert sorted(one.first for one in found) == numbers[2:]
     # Neither are they missing among those that stay.
-    assert [one.first for one in find_old_versions(table, versions, gone[-1:])] == numbers[-1:]
+    assert [one.first for one in find_old_versions(table, listed, gone[-1:])] == numbers[-1:]
 
 
 def test_a_version_that_is_there_and_cannot_be_read_is_told(kept: CleanedTable):
     table = kept.lake
-    versions = list_tagged_versions(table)
-    gone = find_expired(versions, NEWEST_ONLY, time.time_ns() // 1000 + 3_600_000_000)
+    listed = list_named_versions(table)
+    gone = find_expired(listed, NEWEST_ONLY, time.time_ns() // 1000 + 3_600_000_000)
     (manifest,) = (kept.path / "_versions").glob(f"{(1 << 64) - 1 - gone[0].number:020d}.manifest")
     manifest.write_bytes(b"torn")
     with pytest.raises(UnavailableError, match=f"table 't': version {gone[0].number} can't be read"):
-        list(find_old_versions(table, versions, gone))
+        list(find_old_versions(table, listed, gone))
     with pytest.raises(CorruptDataError, match=f"version {gone[0].number} of the base table can't be read"):
-        list_tagged_versions(table)
+        list_named_versions(table)

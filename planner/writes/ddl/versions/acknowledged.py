@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from memwal.base.version_list import read_commit_time
 from memwal.errors import UnavailableError
@@ -47,8 +47,7 @@ def commit_acknowledged(catalog: Catalog, name: TableName) -> Reference:
             _outlast_second(table, read_commit_time(past.base().dataset))
             return refer_to(past)
         time.sleep(pause)
-        entry = {_FLUSHED: f"{time.time():.6f}"}
-        commit_change(table, "commit a version", lambda dataset, entry=entry: dataset.update_config(entry))
+        commit_change(table, "commit a version", _commit_version)
         version = table.base().version
     msg = (
         f"table {name!r}: the clock of its storage is more than {sum(_PAUSES):.0f} s ahead of this "
@@ -82,6 +81,10 @@ def read_state_of(table: Table, consistency: Consistency = "strong") -> TableSna
         LanceGatewayError: the table can't be read.
     """
     return table.take_snapshot(table.assignments(table.base(), consistency).region_ids, consistency)
+
+
+def _commit_version(dataset: Any) -> None:  # noqa: ANN401 - lance types
+    dataset.update_config({_FLUSHED: f"{time.time():.6f}"})
 
 
 def _outlast_second(table: Table, committed_at: int) -> None:
