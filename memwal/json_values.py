@@ -8,6 +8,7 @@ and no order of names, for example, so texts differ after Lance has stored them.
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ import pyarrow as pa
 from lance.file import LanceFileReader, LanceFileWriter
 
 from memwal.errors import InvalidInputError, shorten_error
+from memwal.nested_fields import has_field, map_values, replace_fields
 
 STORED_JSON: Final = pa.large_binary()
 _EXTENSION: Final = b"ARROW:extension:"
@@ -27,6 +29,12 @@ _STORED_FIELD: Final = pa.field("json", STORED_JSON, metadata={_EXTENSION_NAME: 
 def is_stored_json(field: pa.Field) -> bool:
     """Return whether a field of a log entry has binary documents."""
     return (field.metadata or {}).get(_EXTENSION_NAME) == _STORED_TYPE
+
+
+def build_stored_field(field: pa.Field) -> pa.Field:
+    """Return a field of texts as one of binary documents in the log."""
+    marks = {_EXTENSION_NAME: _STORED_TYPE, _EXTENSION + b"metadata": b""}
+    return field.with_type(STORED_JSON).with_metadata({**(field.metadata or {}), **marks})
 
 
 def build_json_field(field: pa.Field) -> pa.Field:
@@ -65,10 +73,36 @@ def decode_json(documents: pa.Array) -> pa.Array:
     return pa.ExtensionArray.from_storage(pa.json_(), pa.concat_arrays([pa.array([], pa.string()), *texts]))
 
 
-def normalize_json(texts: pa.Array) -> pa.Array:
-    """Return texts as Lance returns them when it has stored them, of type `arrow.json`.
+def normalize_json(rows: pa.Table) -> pa.Table:
+    """Return rows whose columns of `arrow.json` have the texts that Lance returns when it has stored them.
 
     Raises:
         InvalidInputError: Lance takes a text for no JSON.
     """
-    return decode_json(encode_json(texts)) if len(texts) else texts
+    return map_json(rows, lambda field: field, lambda texts: decode_json(encode_json(texts)))
+
+
+def map_json(
+    rows: pa.Table, replace: Callable[[pa.Field], pa.Field], convert: Callable[[pa.Array], pa.Array]
+) -> pa.Table:
+    """Return rows with the values of `arrow.json` converted, at every depth; the same object without any.
+
+    Args:
+        rows: of any columns.
+        replace: returns the field of the converted values.
+        convert: converts texts.
+    """
+    for place, field in enumerate(rows.schema):
+        if not has_field(field, _is_json):
+            continue
+        target = replace_fields(field, _is_json, replace)
+        chunks = [
+            map_values(chunk, field, target, _is_json, lambda values, _: convert(values))
+            for chunk in rows.column(place).chunks
+        ]
+        rows = rows.set_column(place, target, pa.chunked_array(chunks, target.type))
+    return rows
+
+
+def _is_json(field: pa.Field) -> bool:
+    return isinstance(field.type, pa.JsonType)
