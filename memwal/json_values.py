@@ -20,6 +20,7 @@ from memwal.errors import InvalidInputError, shorten_error
 from memwal.nested_fields import has_field, map_values, replace_fields
 
 STORED_JSON: Final = pa.large_binary()
+_TEXT_FIELD: Final = pa.field("json", pa.json_())
 _EXTENSION: Final = b"ARROW:extension:"
 _EXTENSION_NAME: Final = _EXTENSION + b"name"
 _STORED_TYPE: Final = b"lance.json"
@@ -44,20 +45,17 @@ def build_json_field(field: pa.Field) -> pa.Field:
 
 
 def encode_json(texts: pa.Array) -> pa.Array:
-    """Return texts as binary documents.
+    """Return texts of type `arrow.json` as binary documents.
 
     Raises:
         InvalidInputError: Lance takes a text for no JSON.
     """
-    if isinstance(texts, pa.ExtensionArray):
-        texts = texts.storage
-    field = pa.field("json", pa.json_())
-    values = pa.ExtensionArray.from_storage(field.type, texts.cast(pa.string()))
+    schema = pa.schema([_TEXT_FIELD])
     with tempfile.TemporaryDirectory(prefix="lance-gateway-") as directory:
         path = str(Path(directory) / "values.lance")
         try:
-            with LanceFileWriter(path, schema=pa.schema([field])) as writer:
-                writer.write_batch(pa.record_batch([values], schema=pa.schema([field])))
+            with LanceFileWriter(path, schema=schema) as writer:
+                writer.write_batch(pa.record_batch([texts], schema=schema))
         except (OSError, RuntimeError, ValueError) as error:
             raise InvalidInputError(f"a text is no JSON: {shorten_error(error)}") from error
         read: pa.ChunkedArray = LanceFileReader(path).read_all().to_table().column(0)
@@ -66,7 +64,19 @@ def encode_json(texts: pa.Array) -> pa.Array:
 
 def decode_json(documents: pa.Array) -> pa.Array:
     """Return binary documents as texts of type `arrow.json`."""
-    rows = pa.table([documents.cast(STORED_JSON)], schema=pa.schema([_STORED_FIELD]))
+    return _store_and_read(documents.cast(STORED_JSON), _STORED_FIELD)
+
+
+def _normalize(texts: pa.Array) -> pa.Array:
+    try:
+        return _store_and_read(texts, _TEXT_FIELD)
+    except (OSError, RuntimeError, ValueError) as error:
+        raise InvalidInputError(f"a text is no JSON: {shorten_error(error)}") from error
+
+
+def _store_and_read(values: pa.Array, field: pa.Field) -> pa.Array:
+    """Return what Lance reads as texts when it has stored values."""
+    rows = pa.table([values], schema=pa.schema([field]))
     dataset: Any = lance.write_dataset(rows, "memory://documents")  # Each has a store of its own.
     read: pa.ChunkedArray = dataset.to_table().column(0)
     texts = [one.storage.cast(pa.string()) for one in read.chunks]
@@ -79,7 +89,7 @@ def normalize_json(rows: pa.Table) -> pa.Table:
     Raises:
         InvalidInputError: Lance takes a text for no JSON.
     """
-    return map_json(rows, lambda field: field, lambda texts: decode_json(encode_json(texts)))
+    return map_json(rows, lambda field: field, _normalize)
 
 
 def map_json(
