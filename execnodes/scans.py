@@ -143,6 +143,8 @@ class LanceScanExec(ScanExec):
     @property
     def _keeps_columns(self) -> bool:
         """Whether columns are read through the cache, which has no room for blobs."""
+        if not self.source.blobs:
+            return self.keep_columns
         needed = self._add_filter_columns(self.row_filter)
         return self.keep_columns and self.source.blobs.isdisjoint(self._list_stored_names(needed))
 

@@ -21,7 +21,8 @@ from lance.blob import BlobType
 
 from memwal.nested_fields import has_field, replace_fields
 
-_ENCODING: Final = b"lance-encoding:blob"
+BLOB_ENCODING: Final = b"lance-encoding:blob"
+"""Marks a field of blobs; thresholds of its sizes are in the metadata as well, under names that begin so."""
 _EXTENSION: Final = "lance.blob"
 _EXTENSION_NAME: Final = b"ARROW:extension:name"
 _BYTES: Final = pa.large_binary()
@@ -35,7 +36,7 @@ _READS_BYTES: Final = {"blob_handling": "all_binary"}
 def is_blob(field: pa.Field) -> bool:
     """Return whether a field stores blobs."""
     metadata = field.metadata or {}
-    return _ENCODING in metadata or is_blob_struct(field)
+    return BLOB_ENCODING in metadata or is_blob_struct(field)
 
 
 def is_blob_struct(field: pa.Field) -> bool:
@@ -60,12 +61,12 @@ def build_plain_schema(schema: pa.Schema) -> pa.Schema:
 
 def _build_bytes_field(field: pa.Field) -> pa.Field:
     metadata = {key: one for key, one in (field.metadata or {}).items() if key != _EXTENSION_NAME}
-    return field.with_type(_BYTES).with_metadata(metadata | {_ENCODING: b"true"})
+    return field.with_type(_BYTES).with_metadata(metadata | {BLOB_ENCODING: b"true"})
 
 
 def build_blob_field(field: pa.Field) -> pa.Field:
     """Return a field of bytes that is marked as one of blobs as new tables store it."""
-    metadata = {key: one for key, one in (field.metadata or {}).items() if key != _ENCODING}
+    metadata = {key: one for key, one in (field.metadata or {}).items() if key != BLOB_ENCODING}
     return field.with_type(BlobType()).with_metadata(metadata or None)
 
 

@@ -8,6 +8,7 @@ and no order of names, for example, so texts differ after Lance has stored them.
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,8 +17,10 @@ import pyarrow as pa
 from lance.file import LanceFileReader, LanceFileWriter
 
 from memwal.errors import InvalidInputError, shorten_error
+from memwal.nested_fields import has_field, map_values, replace_fields
 
 STORED_JSON: Final = pa.large_binary()
+_TEXT_FIELD: Final = pa.field("json", pa.json_())
 _EXTENSION: Final = b"ARROW:extension:"
 _EXTENSION_NAME: Final = _EXTENSION + b"name"
 _STORED_TYPE: Final = b"lance.json"
@@ -29,6 +32,12 @@ def is_stored_json(field: pa.Field) -> bool:
     return (field.metadata or {}).get(_EXTENSION_NAME) == _STORED_TYPE
 
 
+def build_stored_field(field: pa.Field) -> pa.Field:
+    """Return a field of texts as one of binary documents in the log."""
+    marks = {_EXTENSION_NAME: _STORED_TYPE, _EXTENSION + b"metadata": b""}
+    return field.with_type(STORED_JSON).with_metadata({**(field.metadata or {}), **marks})
+
+
 def build_json_field(field: pa.Field) -> pa.Field:
     """Return a field of a log entry with texts in place of binary documents."""
     metadata = {key: value for key, value in (field.metadata or {}).items() if not key.startswith(_EXTENSION)}
@@ -36,20 +45,17 @@ def build_json_field(field: pa.Field) -> pa.Field:
 
 
 def encode_json(texts: pa.Array) -> pa.Array:
-    """Return texts as binary documents.
+    """Return texts of type `arrow.json` as binary documents.
 
     Raises:
         InvalidInputError: Lance takes a text for no JSON.
     """
-    if isinstance(texts, pa.ExtensionArray):
-        texts = texts.storage
-    field = pa.field("json", pa.json_())
-    values = pa.ExtensionArray.from_storage(field.type, texts.cast(pa.string()))
+    schema = pa.schema([_TEXT_FIELD])
     with tempfile.TemporaryDirectory(prefix="lance-gateway-") as directory:
         path = str(Path(directory) / "values.lance")
         try:
-            with LanceFileWriter(path, schema=pa.schema([field])) as writer:
-                writer.write_batch(pa.record_batch([values], schema=pa.schema([field])))
+            with LanceFileWriter(path, schema=schema) as writer:
+                writer.write_batch(pa.record_batch([texts], schema=schema))
         except (OSError, RuntimeError, ValueError) as error:
             raise InvalidInputError(f"a text is no JSON: {shorten_error(error)}") from error
         read: pa.ChunkedArray = LanceFileReader(path).read_all().to_table().column(0)
@@ -58,17 +64,55 @@ def encode_json(texts: pa.Array) -> pa.Array:
 
 def decode_json(documents: pa.Array) -> pa.Array:
     """Return binary documents as texts of type `arrow.json`."""
-    rows = pa.table([documents.cast(STORED_JSON)], schema=pa.schema([_STORED_FIELD]))
+    return _store_and_read(documents.cast(STORED_JSON), _STORED_FIELD)
+
+
+def _normalize(texts: pa.Array) -> pa.Array:
+    try:
+        return _store_and_read(texts, _TEXT_FIELD)
+    except (OSError, RuntimeError, ValueError) as error:
+        raise InvalidInputError(f"a text is no JSON: {shorten_error(error)}") from error
+
+
+def _store_and_read(values: pa.Array, field: pa.Field) -> pa.Array:
+    """Return what Lance reads as texts when it has stored values."""
+    rows = pa.table([values], schema=pa.schema([field]))
     dataset: Any = lance.write_dataset(rows, "memory://documents")  # Each has a store of its own.
     read: pa.ChunkedArray = dataset.to_table().column(0)
     texts = [one.storage.cast(pa.string()) for one in read.chunks]
     return pa.ExtensionArray.from_storage(pa.json_(), pa.concat_arrays([pa.array([], pa.string()), *texts]))
 
 
-def normalize_json(texts: pa.Array) -> pa.Array:
-    """Return texts as Lance returns them when it has stored them, of type `arrow.json`.
+def normalize_json(rows: pa.Table) -> pa.Table:
+    """Return rows whose columns of `arrow.json` have the texts that Lance returns when it has stored them.
 
     Raises:
         InvalidInputError: Lance takes a text for no JSON.
     """
-    return decode_json(encode_json(texts)) if len(texts) else texts
+    return map_json(rows, lambda field: field, _normalize)
+
+
+def map_json(
+    rows: pa.Table, replace: Callable[[pa.Field], pa.Field], convert: Callable[[pa.Array], pa.Array]
+) -> pa.Table:
+    """Return rows with the values of `arrow.json` converted, at every depth; the same object without any.
+
+    Args:
+        rows: of any columns.
+        replace: returns the field of the converted values.
+        convert: converts texts.
+    """
+    for place, field in enumerate(rows.schema):
+        if not has_field(field, _is_json):
+            continue
+        target = replace_fields(field, _is_json, replace)
+        chunks = [
+            map_values(chunk, field, target, _is_json, lambda values, _: convert(values))
+            for chunk in rows.column(place).chunks
+        ]
+        rows = rows.set_column(place, target, pa.chunked_array(chunks, target.type))
+    return rows
+
+
+def _is_json(field: pa.Field) -> bool:
+    return isinstance(field.type, pa.JsonType)

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from memwal.blobs import is_blob
-from memwal.json_values import STORED_JSON, encode_json
-from memwal.nested_fields import has_field, map_values, replace_fields
+from memwal.json_values import build_stored_field, encode_json, map_json
+from memwal.nested_fields import has_field, map_values
 
 _ALIGNMENT = 16
 
@@ -54,21 +54,7 @@ def export_to_log(rows: pa.Table, stored: pa.Schema) -> pa.RecordBatchReader:
     Raises:
         InvalidInputError: Lance takes a text for no JSON.
     """
-    if any(has_field(field, _is_json) for field in rows.schema):
-        columns = []
-        for place, field in enumerate(rows.schema):
-            target = replace_fields(field, _is_json, lambda one: one.with_type(STORED_JSON))
-            chunks = [
-                map_values(chunk, field, target, _is_json, lambda values, _: encode_json(values))
-                for chunk in rows.column(place).chunks
-            ]
-            columns.append((target, pa.chunked_array(chunks, target.type)))
-        rows = pa.table([one for _, one in columns], schema=pa.schema([field for field, _ in columns]))
-    return export_rows(rows, stored)
-
-
-def _is_json(field: pa.Field) -> bool:
-    return isinstance(field.type, pa.JsonType)
+    return export_rows(map_json(rows, build_stored_field, encode_json), stored)
 
 
 def _store_blobs(values: pa.Array, kind: pa.DataType) -> pa.Array:

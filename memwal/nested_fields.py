@@ -51,10 +51,11 @@ def map_values(
     mask = values.is_null() if values.null_count else None
     if pa.types.is_map(kind):
         (entries,) = pairs
+        of_fields, of_targets = (_list_children(one.type) for one in entries)
         keys, items = (
-            map_values(one, *pair, matches, convert)
-            for one, *pair in zip(
-                (values.keys, values.items), *(_list_children(one.type) for one in entries), strict=True
+            map_values(one, of_field, of_target, matches, convert)
+            for one, of_field, of_target in zip(
+                (values.keys, values.items), of_fields, of_targets, strict=True
             )
         )
         return pa.MapArray.from_arrays(values.offsets, keys, items, type=kind, mask=mask)

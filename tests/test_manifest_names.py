@@ -76,6 +76,9 @@ def test_what_lance_refuses_is_named_and_works_afterwards(
             {"id": 3, "v": "c"},
         ]
     lake.write(RENAME)  # changes nothing
+    other.write("ALTER TABLE t ADD COLUMN w INT")
+    other.write("ALTER TABLE t DROP COLUMN w")
+    assert list_names(uri) == {20}, "a gateway that knew the former names goes on with the new ones"
     for sql in refused:
         other.write(sql)
     assert merge(LakeTable.at(uri)).left == 0

@@ -47,6 +47,10 @@ KINDS: dict[str, tuple[pa.Array, str]] = {
     "list of maps": (pa.array([[[("a", 1)]], None, []], pa.list_(PAIRS)), "ARRAY"),
     "decimals": (pa.array([[Decimal("1.50"), None], None, []], pa.list_(pa.decimal128(10, 2))), "ARRAY"),
     "null": (pa.nulls(3), "text"),
+    "struct of json": (
+        pa.StructArray.from_arrays([extended(pa.json_(), ['{"a":1}', None, "3"])], names=["j"]),
+        "json",
+    ),
 }
 
 
@@ -99,6 +103,21 @@ def test_values_are_the_same_in_every_state(root: Path, values: pa.Array, name: 
         lake.write("CREATE TABLE copy AS SELECT * FROM t")
         assert [row["v"] for row in lake.read("SELECT v FROM copy ORDER BY id")] == expected
     lake.engine.close()
+
+
+@pytest.mark.slow
+def test_maps_are_declared_and_written(root: Path, open_engine: Callable[[Path], QueryEngine]) -> None:
+    lake = Lake(open_engine(root))
+    lake.write("CREATE TABLE t (id INT PRIMARY KEY, m MAP<TEXT, INT>, n MAP(INT, STRUCT<a TEXT>[]))")
+    (defined,) = lake.read("SHOW CREATE TABLE t")
+    assert '"m" MAP<TEXT, INT>' in defined["create_statement"]
+    assert '"n" MAP<INT, STRUCT<"a" TEXT>[]>' in defined["create_statement"]
+    lake.write("INSERT INTO t VALUES (1, MAP {'a': 1, 'b': NULL}, NULL), (2, MAP {'c': 3}, NULL)")
+    lake.write("UPDATE t SET m = MAP {'d': 4} WHERE m['a'] = 1")
+    assert lake.read("SELECT id, m FROM t ORDER BY id") == [
+        {"id": 1, "m": [("d", 4)]},
+        {"id": 2, "m": [("c", 3)]},
+    ]
 
 
 @pytest.mark.slow

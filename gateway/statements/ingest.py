@@ -20,8 +20,15 @@ from gateway.execution.updates import Updates, encode_update_result
 from gateway.protocol.commands import Call, Handler, Upload
 from gateway.protocol.limits import Limits
 from gateway.statements.session.temporary import SessionTables
+from memwal.blobs import BLOB_ENCODING, is_blob_struct
 from memwal.creating import list_key_columns
-from memwal.errors import AlreadyExistsError, InvalidInputError, NotFoundError, PreconditionError
+from memwal.errors import (
+    AlreadyExistsError,
+    InvalidInputError,
+    NotFoundError,
+    PreconditionError,
+    UnsupportedError,
+)
 from memwal.storage.jobs import Job
 from memwal.storage.table_names import CATALOG, MAIN_SCHEMA, TEMPORARY, TableName
 from planner.access.visible_catalog import SYSTEM_SCHEMAS
@@ -50,7 +57,7 @@ _NO_SESSION = (
     "temporary tables are of a session, and this ingestion names none, so nothing was written: let the "
     "driver keep cookies (ADBC: adbc.flight.sql.rpc.with_cookie_middleware) and connect again"
 )
-# The metadata of columns that tables keep: Lance's mark of a key, and remarks.
+# The metadata of columns that tables keep: Lance's marks of a key and of blobs, and remarks.
 _KEY = b"lance-schema:unenforced-primary-key"
 _REMARKS = (b"comment", b"description", b"remarks")
 
@@ -263,11 +270,20 @@ def _count_rows(batches: Iterator[pa.RecordBatch], job: Job) -> Iterator[pa.Reco
 
 
 def derive_columns(schema: pa.Schema) -> pa.Schema:
-    """Return the columns that a stream has for a table: in plain types, with key marks and remarks."""
+    """Return the columns that a stream has for a table: in plain types, with some of their metadata.
+
+    Raises:
+        UnsupportedError: a column has blobs as structs.
+    """
     fields = []
     for column in schema:
+        if is_blob_struct(column):
+            raise UnsupportedError(
+                f"column {column.name!r} of the stream has type lance.blob.v2: send its values as "
+                f"large_binary, with {BLOB_ENCODING.decode()} in the metadata of the field"
+            )
         stored = column.metadata or {}
-        metadata = {k: v for k, v in stored.items() if k in _REMARKS or k.startswith(_KEY)}
+        metadata = {k: v for k, v in stored.items() if k in _REMARKS or k.startswith((_KEY, BLOB_ENCODING))}
         fields.append(pa.field(column.name, plain_type(column.type), column.nullable, metadata or None))
     return pa.schema(fields)
 

@@ -10,8 +10,8 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memwal.creating.columns import list_key_columns
 from memwal.blobs import build_plain_schema
+from memwal.creating.columns import list_key_columns
 from memwal.errors import InvalidInputError
 from memwal.rules.constraints import Constraint, ConstraintKind, list_constraints
 from memwal.rules.defaults import DEFAULT

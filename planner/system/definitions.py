@@ -52,6 +52,7 @@ _WRITERS: Final[tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any], str]]
     (kinds.is_timestamp, lambda kind: f"TIMESTAMP{'TZ' if kind.tz else ''}({_DIGITS[kind.unit]})"),
     (kinds.is_fixed_size_list, lambda kind: f"{format_sql_type(kind.value_type)}[{kind.list_size}]"),
     (kinds.is_list, lambda kind: f"{format_sql_type(kind.value_type)}[]"),
+    (kinds.is_map, lambda kind: f"MAP<{format_sql_type(kind.key_type)}, {format_sql_type(kind.item_type)}>"),
     (kinds.is_struct, lambda kind: f"STRUCT<{', '.join(map(_format_field_type, kind))}>"),
 )
 

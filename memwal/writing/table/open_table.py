@@ -184,12 +184,7 @@ class OpenTable:
         """
         conformed = conform_rows(rows, self.schema, self.required, self.name, fill=fill)
         self.rules.check(conformed)
-        for place, kind in enumerate(self.schema.types):
-            if isinstance(kind, pa.JsonType):
-                # Rows must have the same texts before and after they are flushed.
-                texts = normalize_json(conformed.column(place).combine_chunks())
-                conformed = conformed.set_column(place, self.schema.field(place), texts)
-        return conformed
+        return normalize_json(conformed)  # Rows must have the same texts before and after they are flushed.
 
     def conform_deletes(self, rows: pa.Table) -> pa.Table:
         """Return keys with the columns and types of the primary key.

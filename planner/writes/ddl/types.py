@@ -264,6 +264,15 @@ def _read_list(reader: Reader) -> pa.DataType:
     return pa.list_(kind)
 
 
+def _read_map(reader: Reader) -> pa.DataType:
+    close = _read_opening(reader)
+    key = read_type(reader)
+    reader.expect(",")
+    item = read_type(reader)
+    reader.expect(close)
+    return pa.map_(key, item)
+
+
 def _read_struct(reader: Reader) -> pa.DataType:
     close = _read_opening(reader)
     fields: list[pa.Field] = []
@@ -307,5 +316,6 @@ _SPECIAL: Final[Mapping[str, Callable[[Reader], pa.DataType | ColumnType]]] = Ma
         "ARRAY": _read_list,
         "LIST": _read_list,
         "STRUCT": _read_struct,
+        "MAP": _read_map,
     }
 )

@@ -211,7 +211,7 @@ class PreparedInsert(PreparedRows):
     ) -> WriteResult:
         self.write_target.check_schema_unchanged(self.sql)
         scalars = [column[0] for column in columns] if sets else []
-        affected, shown = 0, [self.write_target.schema.empty_table()]
+        affected, shown = 0, [pa.Table.from_batches([], self.write_target.schema)]
         if self.write_target.is_plain:
             return self._append(columns, sets, control)
 
@@ -232,7 +232,7 @@ class PreparedInsert(PreparedRows):
 
     def _append(self, columns: Sequence[pa.ChunkedArray], sets: int, control: RunControl) -> WriteResult:
         """Append all rows in one commit of the base table."""
-        affected, shown = 0, [self.write_target.schema.empty_table()]
+        affected, shown = 0, [pa.Table.from_batches([], self.write_target.schema)]
 
         def count_rows() -> Iterator[pa.Table]:
             nonlocal affected

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import adbc_driver_flightsql.dbapi as flightsql
+import lance
 import pyarrow as pa
 import pytest
 
@@ -127,3 +128,28 @@ def test_names_of_tables_and_columns_mean_themselves(cursor: Any, name: str) -> 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "x" * 300])
 def test_names_that_no_table_can_have(cursor: Any, name: str) -> None:
     refusal(cursor, name, ROWS, mode="create")
+
+
+def test_columns_of_blobs_are_made_by_their_metadata(cursor: Any, table: str) -> None:
+    blob = pa.field("data", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
+    rows = pa.table([[1, 2], [b"one", None]], schema=pa.schema([pa.field("id", pa.int64()), blob]))
+    cursor.adbc_ingest(table, rows, mode="create")
+    cursor.adbc_ingest(table, pa.table({"id": [3], "data": [b"three"]}), mode="append")
+    assert read(cursor, table).sort_by("id").to_pylist() == [
+        {"id": 1, "data": b"one"},
+        {"id": 2, "data": None},
+        {"id": 3, "data": b"three"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rows", "complaint"),
+    [
+        (pa.table({"data": lance.blob_array([b"one"])}), "send its values as large_binary"),
+        (pa.table({"a`b": [1]}), "'a`b' can't be the name of a column"),
+        (pa.table({"a": pa.nulls(1)}), "column 'a' of the stream is always NULL"),
+    ],
+    ids=["struct of a blob", "backtick", "null"],
+)
+def test_what_no_table_can_store_is_named(cursor: Any, table: str, rows: pa.Table, complaint: str) -> None:
+    assert complaint in refusal(cursor, table, rows, mode="create")
