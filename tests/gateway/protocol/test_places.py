@@ -2,6 +2,7 @@
 
 import logging
 import random
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -268,3 +269,39 @@ def test_the_log_keeps_the_place(caplog: pytest.LogCaptureFixture) -> None:
         answer = to_client_error(CorruptDataError("/srv/lake/t.lance is cut"), "DoGet", places.conceal)
     assert str(answer) == "t.lance is cut"
     assert "/srv/lake/t.lance is cut" in caplog.text
+
+
+def mask(text: str) -> str:
+    """The text with an x for each small letter."""
+    return re.sub("[a-z]", "x", text)
+
+
+def test_what_a_client_sent_comes_back_and_confirms_nothing(root: Path, tmp_path: Path) -> None:
+    """Whether a text is the place of the root, or of temporary files, no answer shows."""
+    lake = tmp_path / "lake"
+    shutil.copytree(root, lake)
+    asked = (
+        "SELECT CAST('{}' AS INT)",
+        "SELECT CAST(concat(s, '{}') AS INT) FROM t WHERE id = 7",
+        "SELECT CAST(substr('{}', 1, 4) || substr('{}', 5) AS DATE)",
+        "SELECT CAST('{} os error 2' AS INT)",
+        'SELECT * FROM "{}"',
+        'SELECT "{}" FROM t',
+        "SELECT * FROM t WHERE n = '{}'",
+        "SELECT unknown('{}')",
+        "SET dialect = '{}'",
+        "SELECT * FROM lance_fts('{}', 's', 'x')",
+        "INSERT INTO t (id) VALUES ('{}')",
+    )
+    places = (f"{lake}", f"{lake}/t.lance", f"{tempfile.gettempdir()}/x.arrow", tempfile.gettempdir())
+    with client_of(lake) as client:
+        for statement in asked:
+            for place in places:
+                answers = [
+                    told(lambda: rpc.query(client, statement.replace("{}", guess)).to_pylist())  # noqa: B023
+                    for guess in (place, mask(place))
+                ]
+                assert mask(answers[0]) == mask(answers[1]), answers
+                assert not any(word in answers[0] for word in ("temporary file", "the root")), answers
+        kept = rpc.query(client, "SELECT error FROM system.queries WHERE statement LIKE '%os error%'")
+        assert f"'{lake} os error 2'" in str(kept["error"].to_pylist())
