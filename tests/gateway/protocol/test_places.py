@@ -214,6 +214,9 @@ def test_broken_tables_say_nothing_of_the_root(
         ("s3://bucket/a/b", "s3://bucket/a/b/t.lance: gone", "t.lance: gone"),
         ("s3://bucket/a/b", "Not found: a/b/t.lance/x", "Not found: t.lance/x"),
         ("s3://bucket/a/b", "the quotient a/b is none", "the quotient a/b is none"),
+        ("s3://bucket/a/b", "did not serve bucket/a/b: no", "did not serve the root: no"),
+        ("s3://bucket/a/b", "/bucket/a/b/t.lance, bucket/a/b/t.lance/x", "t.lance, t.lance/x"),
+        ("s3://bucket", "/bucket/t.lance, not the bucket", "t.lance, not the bucket"),
         ("s3://bucket", "s3://bucket/t.lance and s3://bucket", "t.lance and the root"),
         (
             "s3+ddb://bucket/a?ddbTableName=commits",
@@ -232,6 +235,11 @@ def test_broken_tables_say_nothing_of_the_root(
             "<AWSAccessKeyId>AKIA0123456789</AWSAccessKeyId>",
             "<AWSAccessKeyId>***</AWSAccessKeyId>",
         ),
+        (
+            "s3://bucket/a",
+            "<Error><Code>NoSuchKey</Code><BucketName>bucket</BucketName><Key>a/t.lance</Key></Error>",
+            "<Error><Code>NoSuchKey</Code></Error>",
+        ),
         ("s3://bucket/a", "the token tok3n/+= of the environment", "the token *** of the environment"),
     ],
 )
@@ -247,7 +255,9 @@ def test_places_are_named_from_the_root_on(uri: str, text: str, expected: str) -
     assert Places(Storage.open(uri, options), environment).conceal(text) == expected
 
 
-@pytest.mark.parametrize("text", ["/", "a/", ", ", "http://", "s3://bucket/a/", "bucket", "x.rs:", "/a.rs:1"])
+@pytest.mark.parametrize(
+    "text", ["<Error>", "<a>", "/", "a/", ", ", "http://", "s3://bucket/a/", "bucket", "x.rs:", "/a.rs:1"]
+)
 def test_what_clients_sent_is_no_burden(text: str) -> None:
     places = Places(Storage.open("s3://bucket/a", {"aws_endpoint": "http://minio:9000"}), {})
     assert isinstance(places.conceal(text * 200_000), str)
