@@ -28,6 +28,7 @@ from gateway.protocol.errors import find_status, translate_error
 from gateway.protocol.identity import ANONYMOUS
 from gateway.protocol.limits import Limits
 from gateway.protocol.open_uploads import (
+    CrowdWatch,
     OpenUploads,
     Peer,
     UploadWatch,
@@ -167,6 +168,10 @@ class GatewayServer(flight.FlightServerBase):
             **self._security.tls,
         )
         self._watch = UploadWatch(uploads, limits.upload_timeout_seconds, self.port, self._list_busy_peers)
+        self._crowd = CrowdWatch(
+            self.port,
+            lambda: self._list_busy_peers() | uploads.list_busy_peers() | self.transactions.list_peers(),
+        )
 
     def shutdown(self) -> None:
         """Refuse new calls and return when the running ones have ended."""
@@ -175,6 +180,7 @@ class GatewayServer(flight.FlightServerBase):
         )
         super().shutdown()
         self._watch.close()
+        self._crowd.close()
         self.transactions.close()
         self.temporary.close()
         self.queries.close()

@@ -80,9 +80,12 @@ class LanceGatewayError(Exception):
     """Base class of all errors that this project raises on purpose.
 
     A message names the object, the value and a remedy. `status` is the gRPC status of the error.
+    `names_files` is whether the message may say where files are, which clients must not learn. Messages of
+    the others quote what a client sent, or values of its rows, as they are.
     """
 
     status: ClassVar[str] = "INTERNAL"
+    names_files: ClassVar[bool] = True
 
 
 Failure = TypeVar("Failure", bound=LanceGatewayError)
@@ -107,12 +110,19 @@ class InvalidInputError(LanceGatewayError):
     """A statement, parameter, option or constructor argument is invalid."""
 
     status: ClassVar[str] = "INVALID_ARGUMENT"
+    names_files: ClassVar[bool] = False
 
 
 class NotFoundError(LanceGatewayError):
     """A table, view, column or directory does not exist."""
 
     status: ClassVar[str] = "NOT_FOUND"
+
+
+class UnknownNameError(NotFoundError):
+    """A statement names a table, view or schema that does not exist for the principal."""
+
+    names_files: ClassVar[bool] = False
 
 
 class PermissionDeniedError(LanceGatewayError):

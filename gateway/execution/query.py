@@ -64,6 +64,7 @@ class Query:
         affected: rows that it inserted, updated or deleted; None where it does nothing of the kind.
         bytes: that were sent, uncompressed.
         error: message for its client; None if it did not fail.
+        names_files: whether the message may say where files are.
         control: stops it, and tells what it reads while it runs.
         reads: what each table reference came down to, once it has ended.
         scans: the same as they ran, for observers of its end.
@@ -92,6 +93,7 @@ class Query:
         self.target: str | None = None
         self.bytes = 0
         self.error: str | None = None
+        self.names_files = True
         self.control = RunControl()
         self.control.transaction = call.transaction
         self.reads: tuple[TableRead, ...] = ()

@@ -251,7 +251,7 @@ class Queries:
             raise
         except LanceGatewayError as raised:
             state = QueryState.CANCELLED if isinstance(raised, QueryCancelledError) else QueryState.FAILED
-            error = str(raised)
+            error, query.names_files = str(raised), raised.names_files
             raise
         except Exception:
             error = "the gateway failed: its log says why"

@@ -195,5 +195,5 @@ def _build_row(query: Query, access: Access, conceal: Callable[[str], str]) -> d
         "tables": list(dict.fromkeys(read.table for read in reads)),
         "regions_kept": regions_kept,
         "regions_pruned": sum(read.regions for read in visible_reads) - regions_kept,
-        "error": None if query.error is None else conceal(query.error),
+        "error": conceal(query.error) if query.error is not None and query.names_files else query.error,
     }

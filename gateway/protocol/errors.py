@@ -137,9 +137,10 @@ def _shorten(message: str) -> str:
 def to_client_error(error: Exception, operation: str, conceal: Callable[[str], str] = keep_text) -> Exception:
     """Return the exception to send to the client for `error`, raised by `operation`.
 
-    Expected errors keep their message, but for what `conceal` takes out of it (see `Places`). Anything else
-    becomes INTERNAL with an identifier; what really happened, with its traceback, goes to the server's log
-    under that identifier.
+    Expected errors keep their message. Where it may name files, `conceal` takes out where they are (see
+    `Places`): what a client sent comes back unchanged, or it could find out what is concealed. Anything
+    else becomes INTERNAL with an identifier; what really happened, with its traceback, goes to the server's
+    log under that identifier.
     """
     if isinstance(error, _ClientError | flight.FlightError):
         return error
@@ -149,8 +150,9 @@ def to_client_error(error: Exception, operation: str, conceal: Callable[[str], s
         logger.info("%s: %s: %s", operation, error.status, message)
         if error.status in _OUR_FAULT:
             logger.error("%s failed", operation, exc_info=error)
+        text = conceal(str(error)) if error.names_files else str(error)
         # pyarrow goes on with ". Detail: ...".
-        return answer(_shorten(conceal(str(error))).rstrip("."))
+        return answer(_shorten(text).rstrip("."))
     if isinstance(error, pa.ArrowCancelled):
         return _ANSWERS["CANCELLED"](f"{operation} was cancelled")
     identifier = secrets.token_hex(4)

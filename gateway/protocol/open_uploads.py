@@ -11,6 +11,7 @@ from __future__ import annotations
 import ipaddress
 import logging
 import os
+import resource
 import socket
 import struct
 import threading
@@ -34,6 +35,13 @@ _DESCRIPTORS = Path("/proc/self/fd")
 # Where struct tcp_info of Linux has the milliseconds since data came (tcpi_last_data_recv).
 _LAST_DATA_OFFSET = 52
 _INFO_BYTES = _LAST_DATA_OFFSET + 4
+# And the bytes that came (tcpi_bytes_received).
+_RECEIVED_OFFSET = 128
+# Less than any call takes: HTTP/2 begins with 24 bytes, and settings.
+_CALL_BYTES = 128
+_CLIENT_SHARE = 2
+_CROWD_SECONDS = 0.25
+_SPARE_DESCRIPTORS = 8
 
 
 class OpenUpload:
@@ -283,6 +291,102 @@ def _iterate_connections(port: int) -> Iterator[socket.socket]:
                     yield connection
             if connection is not None:
                 connection.close()
+
+
+def close_crowd(port: int, most: int, busy: Collection[Peer]) -> list[Peer]:
+    """Close connections of a server's clients where there are too many, and return those clients.
+
+    First those over which nearly nothing ever came, such as half a handshake; then the ones that have been
+    quiet for longest. gRPC's clients connect again at their next call.
+
+    Args:
+        port: of the server.
+        most: connections that may stay.
+        busy: clients whose connections stay.
+    """
+    found: list[tuple[bool, float, Peer]] = []
+    for connection in _iterate_connections(port):
+        with suppress(OSError):
+            is_silent = _read_received_bytes(connection) < _CALL_BYTES
+            found.append((is_silent, _read_quiet_seconds(connection), _find_peer(connection)))
+    idle = sorted((one for one in found if one[2] not in busy), reverse=True)
+    chosen = {peer for _, _, peer in idle[: max(len(found) - most, 0)]}
+    closed = []
+    for connection in _iterate_connections(port) if chosen else ():
+        with suppress(OSError):
+            peer = _find_peer(connection)
+            if peer in chosen:
+                connection.shutdown(socket.SHUT_RDWR)
+                closed.append(peer)
+    return closed
+
+
+class CrowdWatch:
+    """Keeps descriptors for storage and files: closes connections where clients take more than their share.
+
+    gRPC accepts connections without limit, and keeps one for minutes over which nothing comes.
+
+    Args:
+        port: of the server.
+        list_busy: where the clients are whose connections must stay.
+        most: connections that may be open; None for a half of the files that the process may open.
+    """
+
+    def __init__(self, port: int, list_busy: Callable[[], set[Peer]], most: int | None = None) -> None:
+        self._port = port
+        self._list_busy = list_busy
+        self._most = most
+        # Looking takes descriptors, and there may be none left.
+        self._spare: list[int] = []
+        self._closed = threading.Event()
+        if hasattr(socket, "TCP_INFO"):
+            threading.Thread(target=self._watch, name="crowd", daemon=True).start()
+
+    def close(self) -> None:
+        """Stop watching."""
+        self._closed.set()
+
+    def _watch(self) -> None:
+        while not self._closed.wait(_CROWD_SECONDS):
+            self._close_spare()
+            most = self._most or resource.getrlimit(resource.RLIMIT_NOFILE)[0] // _CLIENT_SHARE
+            try:
+                # Counting all descriptors is much cheaper than looking for those of the port.
+                if sum(1 for _ in _DESCRIPTORS.iterdir()) > most and close_crowd(
+                    self._port, most, self._list_busy()
+                ):
+                    logger.warning("closed connections of silent clients: more than %d were open", most)
+            except OSError as error:
+                logger.warning("connections can't be counted: %s", error)
+            self._open_spare()
+        self._close_spare()
+
+    def _open_spare(self) -> None:
+        with suppress(OSError):
+            while len(self._spare) < _SPARE_DESCRIPTORS:
+                self._spare.append(os.open(os.devnull, os.O_RDONLY))
+
+    def _close_spare(self) -> None:
+        while self._spare:
+            os.close(self._spare.pop())
+
+
+def _find_peer(connection: socket.socket) -> Peer:
+    """Return the client of a connection.
+
+    Raises:
+        OSError: it has none, as the one that listens, or none any more.
+    """
+    host, port = connection.getpeername()[:2]
+    return _normalise(host), port
+
+
+def _read_received_bytes(connection: socket.socket) -> int:
+    info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _RECEIVED_OFFSET + 8)
+    if len(info) < _RECEIVED_OFFSET + 8:
+        return _CALL_BYTES  # a kernel that does not count them
+    (received,) = struct.unpack_from("Q", info, _RECEIVED_OFFSET)
+    return int(received)
 
 
 def _read_quiet_seconds(connection: socket.socket) -> float:

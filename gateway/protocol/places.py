@@ -26,6 +26,8 @@ _SOURCE = re.compile(r"(?:,\s*)?(?<![\w./@+~-])(?:[\w.@+~-]*/)+[\w.-]+\.rs(?::\d
 # What a path or URI within a sentence is made of, and how it ends.
 _PART = r"""[^\s"'`,;()<>\[\]{}]"""
 _REST = rf"{_PART}*(?<![:.])"
+# What object stores say beside the kind of an error: resources, keys, what was signed.
+_DETAIL = re.compile(r"<(?!Code>|Message>|Error>)(\w+)>[^<]*</\1>")
 _COMMITS = re.compile(rf"\?ddbTableName={_REST}")
 
 
@@ -53,6 +55,11 @@ class Places:
             self._replace(rf"(?<![\w/:.])https?://{_PART}{{0,200}}(?:{hosts}){_REST}", "the object store")
             roots = [f"{scheme}://{root.root}" for scheme in (*SCHEMES, "s3+ddb")]
             self._replace_root(roots, root.root[len(bucket) :])
+            # Libraries leave the scheme away. The name of a bucket alone might be any word.
+            slash = "/" if root.root.strip("/") == bucket else "/?"
+            spelled = rf"(?<![\w/.%-]){slash}{_spell(root.root.rstrip('/'))}"
+            self._replace(rf"{spelled}/+(?=[^\s/])", "")
+            self._replace(rf"{spelled}(?![\w.-])/*", "the root")
         else:
             # What a link leads to is what some libraries name.
             paths = dict.fromkeys((root.root, os.path.realpath(root.root)))
@@ -72,6 +79,8 @@ class Places:
         'orders.lance/_versions/7.manifest is gone'
         """
         text = _COMMITS.sub("", _SOURCE.sub("", text))
+        if "<Error>" in text:
+            text = _DETAIL.sub("", text)
         for pattern, replacement in self._patterns:
             text = pattern.sub(replacement, text)
         return text

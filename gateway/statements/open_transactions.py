@@ -92,6 +92,12 @@ class OpenTransactions:
         with self._lock:
             return sum(not entry.transaction.is_over for entry in self._entries.values())
 
+    def list_peers(self) -> set[Peer]:
+        """Return where the clients are that used transactions last which have not ended."""
+        with self._lock:
+            peers = {parse_peer(entry.last_peer) for entry in self._entries.values()}
+        return {peer for peer in peers if peer is not None}
+
     def begin(self, user: str, peer: str, session_id: str | None = None) -> tuple[bytes, Transaction]:
         """Begin a transaction; return its id as well.
 

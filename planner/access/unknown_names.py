@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Sequence
 from typing import Protocol
 
-from memwal.errors import NotFoundError
+from memwal.errors import UnknownNameError
 from memwal.storage.table_names import TableName
 from planner.sql.tokens import fold
 from planner.tables.state.extended_tables import split_extension
@@ -22,7 +22,7 @@ class SchemaNames(Protocol):
         """Return whether a schema exists."""
 
 
-def unknown_name_error(name: str, known: SchemaNames) -> NotFoundError:
+def unknown_name_error(name: str, known: SchemaNames) -> UnknownNameError:
     """Return the error for a table, or its schema, that does not exist."""
     parsed = TableName.parse(name)
     if not known.has_schema(parsed.schema):
@@ -30,14 +30,14 @@ def unknown_name_error(name: str, known: SchemaNames) -> NotFoundError:
     return unknown_table_error(parsed, known.names(parsed.schema))
 
 
-def unknown_schema_error(schema: str) -> NotFoundError:
+def unknown_schema_error(schema: str) -> UnknownNameError:
     """Return the error for a schema that does not exist for the principal."""
-    return NotFoundError(
+    return UnknownNameError(
         f"Schema {schema!r} does not exist: CREATE SCHEMA makes one, and tables without one are in 'main'"
     )
 
 
-def unknown_table_error(name: str, names: Sequence[str]) -> NotFoundError:
+def unknown_table_error(name: str, names: Sequence[str]) -> UnknownNameError:
     """Return the error for a table that does not exist, with similar names.
 
     Args:
@@ -46,7 +46,7 @@ def unknown_table_error(name: str, names: Sequence[str]) -> NotFoundError:
     """
     name, names = split_extension(name)[0], sorted(names)
     if not names:
-        return NotFoundError(f"Table {name!r} does not exist; there are no tables yet")
+        return UnknownNameError(f"Table {name!r} does not exist; there are no tables yet")
     near = [other for other in names if fold(other) == fold(name)]
     if near and near[0] != fold(near[0]):
         hint = f'; write "{near[0]}" in double quotes, since unquoted names are lower-cased'
@@ -54,6 +54,6 @@ def unknown_table_error(name: str, names: Sequence[str]) -> NotFoundError:
         near = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
         hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
     listed = ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
-    return NotFoundError(
+    return UnknownNameError(
         f"Table {name!r} does not exist{hint} (tables and views: {listed})".replace("?; ", "? ")
     )

@@ -220,7 +220,9 @@ def translate_error(
         return InvalidInputError(f"{short.rstrip('.')}; {hint}")
     if _EXHAUSTED in text:
         return ResourcesExhaustedError(_describe_exhaustion(short))
-    if _PANIC not in text and any(mark in text for mark in (*_PLANNING, *_DATA)):
+    # Its own files, of results that don't fit into memory: no fault of the statement.
+    is_own = _PANIC in text or short.startswith("IO error")
+    if not is_own and any(mark in text for mark in (*_PLANNING, *_DATA)):
         return InvalidInputError(f"{short} {_ROW_COLUMNS}" if _NO_ROW_COLUMN.search(short) else short)
     return QueryFailedError(short)
 

@@ -266,3 +266,48 @@ def test_files_that_do_not_fit_are_refused_at_the_beginning(
     ):
         with pytest.raises(InvalidInputError, match=complaint):
             read_tls_arguments(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("names", "options"),
+    [
+        # Names that stand for others elsewhere: patterns, parts of names, other spellings and kinds.
+        (("*.example.org",), {}),
+        (("loader.example.org.evil.example",), {}),
+        (("loader@example.org",), {}),
+        ((), {"common_name": "loader.example.org\0.evil.example"}),
+        ((), {"common_name": "Loader "}),
+        ((), {"common_name": "loader.example.org,alice"}),
+        # Users without a certificate, and names that the gateway uses itself.
+        (("alice",), {}),
+        ((), {"common_name": "alice"}),
+        ((), {"common_name": "anonymous"}),
+        ((), {"common_name": "peer"}),
+    ],
+)
+def test_names_that_only_look_like_a_users_are_refused(
+    mutual: GatewayServer,
+    authority: trustme.CA,
+    ca: bytes,
+    names: tuple[str, ...],
+    options: dict[str, Any],
+) -> None:
+    certificate = client_certificate(authority, *names, **options)
+    with (
+        flight.FlightClient(uri_of(mutual, SCHEME), tls_root_certs=ca, **certificate) as client,
+        pytest.raises(flight.FlightUnauthenticatedError, match="client certificate"),
+    ):
+        list(client.list_actions())
+
+
+def test_an_authority_of_the_same_name_signs_nobody(
+    mutual: GatewayServer, authority: trustme.CA, ca: bytes
+) -> None:
+    impostor = trustme.CA(organization_name="trustme", organization_unit_name="CA")
+    assert impostor.cert_pem.bytes() != authority.cert_pem.bytes()
+    certificate = client_certificate(impostor, "loader.example.org")
+    with (
+        flight.FlightClient(uri_of(mutual, SCHEME), tls_root_certs=ca, **certificate) as client,
+        pytest.raises(flight.FlightUnavailableError),
+    ):
+        list(client.list_actions())

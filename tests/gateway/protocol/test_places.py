@@ -2,6 +2,7 @@
 
 import logging
 import random
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -213,6 +214,9 @@ def test_broken_tables_say_nothing_of_the_root(
         ("s3://bucket/a/b", "s3://bucket/a/b/t.lance: gone", "t.lance: gone"),
         ("s3://bucket/a/b", "Not found: a/b/t.lance/x", "Not found: t.lance/x"),
         ("s3://bucket/a/b", "the quotient a/b is none", "the quotient a/b is none"),
+        ("s3://bucket/a/b", "did not serve bucket/a/b: no", "did not serve the root: no"),
+        ("s3://bucket/a/b", "/bucket/a/b/t.lance, bucket/a/b/t.lance/x", "t.lance, t.lance/x"),
+        ("s3://bucket", "/bucket/t.lance, not the bucket", "t.lance, not the bucket"),
         ("s3://bucket", "s3://bucket/t.lance and s3://bucket", "t.lance and the root"),
         (
             "s3+ddb://bucket/a?ddbTableName=commits",
@@ -231,6 +235,11 @@ def test_broken_tables_say_nothing_of_the_root(
             "<AWSAccessKeyId>AKIA0123456789</AWSAccessKeyId>",
             "<AWSAccessKeyId>***</AWSAccessKeyId>",
         ),
+        (
+            "s3://bucket/a",
+            "<Error><Code>NoSuchKey</Code><BucketName>bucket</BucketName><Key>a/t.lance</Key></Error>",
+            "<Error><Code>NoSuchKey</Code></Error>",
+        ),
         ("s3://bucket/a", "the token tok3n/+= of the environment", "the token *** of the environment"),
     ],
 )
@@ -246,7 +255,9 @@ def test_places_are_named_from_the_root_on(uri: str, text: str, expected: str) -
     assert Places(Storage.open(uri, options), environment).conceal(text) == expected
 
 
-@pytest.mark.parametrize("text", ["/", "a/", ", ", "http://", "s3://bucket/a/", "bucket", "x.rs:", "/a.rs:1"])
+@pytest.mark.parametrize(
+    "text", ["<Error>", "<a>", "/", "a/", ", ", "http://", "s3://bucket/a/", "bucket", "x.rs:", "/a.rs:1"]
+)
 def test_what_clients_sent_is_no_burden(text: str) -> None:
     places = Places(Storage.open("s3://bucket/a", {"aws_endpoint": "http://minio:9000"}), {})
     assert isinstance(places.conceal(text * 200_000), str)
@@ -268,3 +279,39 @@ def test_the_log_keeps_the_place(caplog: pytest.LogCaptureFixture) -> None:
         answer = to_client_error(CorruptDataError("/srv/lake/t.lance is cut"), "DoGet", places.conceal)
     assert str(answer) == "t.lance is cut"
     assert "/srv/lake/t.lance is cut" in caplog.text
+
+
+def mask(text: str) -> str:
+    """The text with an x for each small letter."""
+    return re.sub("[a-z]", "x", text)
+
+
+def test_what_a_client_sent_comes_back_and_confirms_nothing(root: Path, tmp_path: Path) -> None:
+    """Whether a text is the place of the root, or of temporary files, no answer shows."""
+    lake = tmp_path / "lake"
+    shutil.copytree(root, lake)
+    asked = (
+        "SELECT CAST('{}' AS INT)",
+        "SELECT CAST(concat(s, '{}') AS INT) FROM t WHERE id = 7",
+        "SELECT CAST(substr('{}', 1, 4) || substr('{}', 5) AS DATE)",
+        "SELECT CAST('{} os error 2' AS INT)",
+        'SELECT * FROM "{}"',
+        'SELECT "{}" FROM t',
+        "SELECT * FROM t WHERE n = '{}'",
+        "SELECT unknown('{}')",
+        "SET dialect = '{}'",
+        "SELECT * FROM lance_fts('{}', 's', 'x')",
+        "INSERT INTO t (id) VALUES ('{}')",
+    )
+    places = (f"{lake}", f"{lake}/t.lance", f"{tempfile.gettempdir()}/x.arrow", tempfile.gettempdir())
+    with client_of(lake) as client:
+        for statement in asked:
+            for place in places:
+                answers = [
+                    told(lambda: rpc.query(client, statement.replace("{}", guess)).to_pylist())  # noqa: B023
+                    for guess in (place, mask(place))
+                ]
+                assert mask(answers[0]) == mask(answers[1]), answers
+                assert not any(word in answers[0] for word in ("temporary file", "the root")), answers
+        kept = rpc.query(client, "SELECT error FROM system.queries WHERE statement LIKE '%os error%'")
+        assert f"'{lake} os error 2'" in str(kept["error"].to_pylist())

@@ -23,6 +23,7 @@ from gateway.cli import app
 from gateway.cli.client import GatewayClient, Login
 from gateway.cli.mcp.answers import AnswerLimits
 from gateway.cli.mcp.server import Gateway
+from tests.gateway.attempts import NAMED, OTHER_DOORS, WRITES
 from tests.gateway.conftest import serving
 from tests.support.processes.ports import find_free_port
 from tests.support.processes.servers import GatewayProcess
@@ -285,3 +286,48 @@ def test_tables_of_schemas_are_told_by_their_whole_names(tmp_path: Path) -> None
         for name, count in (("t", 1), ("sales.t", 2)):
             told = json.loads(tools.describe_table(name))
             assert (told["columns"][0]["name"], told["base_table"]["rows"]) == (f"c{count}", count)
+
+
+def test_tools_open_no_other_door(server: GatewayProcess, call: Call) -> None:
+    """What is refused to the user's own connection is refused to a model that uses it."""
+    with GatewayClient(server.uri, OLGA) as owner:
+        owner.execute("INSERT INTO secret VALUES (4711)")
+        texts = [text.replace("{t}", "secret") for text in NAMED] + list(OTHER_DOORS)
+        texts += [text.replace("{t}", "secret") for text in WRITES]
+        texts += [
+            "INSERT INTO docs (id) VALUES (77)",
+            "DELETE FROM docs",
+            "SELECT pay FROM part",
+            "SELECT * FROM docs WHERE id IN (SELECT id FROM secret)",
+            "SET read_only = false",
+            "COMMIT",
+        ]
+        for text in texts:
+            failed, answer = call("query", sql=text)
+            assert failed, text
+            assert "4711" not in answer
+        for name in (
+            "secret",
+            "main.secret",
+            '"secret"',
+            "docs; DROP TABLE docs",
+            "docs'--",
+            "../secret",
+            "",
+        ):
+            failed, answer = call("describe_table", table=name)
+            assert failed, name
+            assert "4711" not in answer
+        for arguments in (
+            {"table": "secret", "text": "x"},
+            {"table": "docs'), (SELECT 1", "text": "lake"},
+            {"table": "docs", "text": "lake", "where": "id IN (SELECT id FROM secret)"},
+            {"table": "docs", "text": "lake", "where": "true) UNION SELECT id, 'x', NULL FROM secret --"},
+            {"table": "docs", "text": "lake", "where": "true; DROP TABLE docs"},
+            {"table": "docs", "text": "lake') , (SELECT id FROM secret", "where": "1 / 0 = 1"},
+        ):
+            _, answer = call("search", **arguments)
+            assert "4711" not in answer, arguments
+        assert [row["n"] for row in rows_of(call("query", sql="SELECT count(*) AS n FROM docs"))] == [3]
+        assert owner.query("SELECT count(*) AS n FROM secret").read_all()["n"].to_pylist() == [1]
+        owner.execute("DELETE FROM secret")
