@@ -82,6 +82,8 @@ def _read_as(value: Any, arrow: pa.DataType) -> Any:
         return _read_as(value, arrow.value_type)
     if pa.types.is_timestamp(arrow):
         return _nanoseconds(value)
+    if pa.types.is_duration(arrow) or pa.types.is_interval(arrow):
+        raise ValueError(value)
     if pa.types.is_time(arrow):
         return _nanoseconds(f"1970-01-01T{value}")
     if pa.types.is_date(arrow):

@@ -39,10 +39,14 @@ class Place:
     qualifier: str = "t."
     groups: tuple[str, ...] = ()
 
+    def takes(self, group: str) -> bool:
+        """Return whether expressions of a group are written there."""
+        return group == "truth" if self.is_condition else not self.groups or group in self.groups
+
     @property
     def has_partner(self) -> bool:
         """Whether it compares the expression with something."""
-        return "{l}" in self.sql
+        return "{l}" in self.sql or "{r}" in self.sql
 
 
 def _with(wanted: Callable[[Any], bool]) -> Callable[[Values, int], Rows]:

@@ -21,9 +21,10 @@ from planner.writes.transactions.transaction import Transaction
 from tests.fuzz.typed.answers import UnreadableError, are_equal, read_as, values_of
 from tests.fuzz.typed.expressions import Call, Drawer, Leaf, Node, Rendering, bind, leaves_of, shrunk
 from tests.fuzz.typed.judges import Duck, Postgres, RefusedError
+from tests.fuzz.typed.coverage import Cell
 from tests.fuzz.typed.known import known
 from tests.fuzz.typed.lake import KEY, ROWS, STATES, Column, Lake
-from tests.fuzz.typed.operators import OPERATORS, Operator, groups_of
+from tests.fuzz.typed.operators import CLASS_OF, OPERATORS, Operator
 from tests.fuzz.typed.places import LAST, PLACES, Place
 from tests.fuzz.typed.types import TYPES
 from tests.support.judging.principals import create_principal
@@ -69,7 +70,7 @@ class Report:
     counts: Counter[str] = field(default_factory=Counter)
     refusals: Counter[str] = field(default_factory=Counter)
     examples: dict[str, str] = field(default_factory=dict)
-    cells: Counter[tuple[str, str, str, str]] = field(default_factory=Counter)
+    cells: Counter[Cell] = field(default_factory=Counter)
     seconds: float = 0.0
 
     @property
@@ -334,15 +335,12 @@ class _Asking:
             self._add("constant", asked.node, "constant", sql, f"{value!r}, and {asked.values[key]!r} in row {key}: {self._text(asked.node)}")
 
     def _judge_places(self, asked: _Asked) -> None:
-        is_condition = asked.node.group == "truth"
-        fitting = [
-            one for one in PLACES
-            if (is_condition if one.is_condition else not one.groups or asked.node.group in one.groups)
-        ]  # fmt: skip
-        both = {str(one) for one in asked.values.values()} >= {"0.0", "-0.0"}
+        fitting = [one for one in PLACES if one.takes(asked.node.group)]
+        there = {str(one) for one in asked.values.values()}
+        both = there >= {"0.0", "-0.0"} or ("NaN" in there and _is_computed(asked.node))
         for place in self._rng.sample(fitting, min(_PLACES_OF_EXPRESSION, len(fitting))):
             if both and not place.is_condition:
-                continue  # docs/sql.md: grouping tells 0.0 from -0.0, and order does not.
+                continue  # Grouping tells 0.0 from -0.0, and NaN from NaN with a sign: docs/sql.md.
             self._judge_place(asked, place)
 
     def _judge_place(self, asked: _Asked, place: Place) -> None:
@@ -370,7 +368,7 @@ class _Asking:
             partner = partner or self._partner(node, is_column="{r}" in place.sql)
             if partner is None:
                 return None
-            names |= {"l": rendering.text(partner), "r": right.text(partner)}
+            names |= {"r": right.text(partner)} if "{r}" in place.sql else {"l": rendering.text(partner)}
         sql = place.sql.format(**names)
         access: Access = FULL_ACCESS
         if place.name == "policy":
@@ -424,7 +422,7 @@ class _Asking:
                 left -= 1
                 if not left:
                     break
-                if not isinstance(smaller, Call):
+                if not isinstance(smaller, Call) or not any(leaf.column for leaf in leaves_of(smaller)):
                     continue
                 (asked,) = self._select([smaller], "base")
                 found = asked and self._differs(smaller, place, state, other, key, asked.values)
@@ -452,8 +450,9 @@ class _Asking:
         first = next(leaf for leaf in leaves_of(node) if leaf.column)
         assert first.of is not None
         assert first.type is not None
+        kind = CLASS_OF.get(node.operator.name, "function")
         for name in {first.of.name, first.type.name}:
-            self._report.cells[name, node.operator.name, place, state] += 1
+            self._report.cells[name, kind, place, state] += 1
         self._report.counts["of people"] += first.of.name.startswith(_PEOPLE)
 
     def _add(self, judge: str, node: Node, place: str, sql: str, detail: str | tuple[str, str]) -> None:
@@ -475,6 +474,11 @@ class _Asking:
             one = Mismatch(judge, f"{operator} of {groups} ({first}) in {place}; log by {'us' if self._lake.is_ours else 'Lance'}", sql, str(detail), again)
             self._report.mismatches[kind] = one
             self._machine.tell(one)
+
+
+def _is_computed(node: Node) -> bool:
+    """Return whether arithmetic may have made a NaN with a sign."""
+    return isinstance(node, Call) and (node.operator.gives == "number" or any(map(_is_computed, node.operands)))
 
 
 def _digits_of(node: Node) -> float:

@@ -31,6 +31,8 @@ TABLES = (
     "CREATE TABLE b (id BIGINT PRIMARY KEY, y BIGINT)", "INSERT INTO b VALUES (1, 1), (2, 2)",
     "CREATE TABLE c (id BIGINT PRIMARY KEY, d DECIMAL(10,3), n TIMESTAMP(9))",
     "INSERT INTO c VALUES (1, 1.500, TIMESTAMP '2024-07-01 12:00:00.001'), (2, 1.000, TIMESTAMP '2024-07-01 12:00:00.001234567')",
+    "CREATE TABLE far (id BIGINT PRIMARY KEY, u TIMESTAMP(6), day DATE)",
+    "INSERT INTO far VALUES (1, TIMESTAMP(6) '9999-12-31', DATE '9999-12-31')",
     "CREATE TABLE i (id BIGINT PRIMARY KEY, i BIGINT, s TEXT)", "INSERT INTO i VALUES (1, NULL, NULL), (2, 7, 'x')",
 )  # fmt: skip
 ZONED = pa.schema([
@@ -87,13 +89,17 @@ def _parameter(case: Case) -> Any:
     return pytest.param(case, id=case.title.removeprefix(PENDING), marks=[pytest.mark.xfail] if is_pending else [])
 
 
+def _text(value: Any) -> str:
+    return "NULL" if value is None else str(value) or "''"
+
+
 @pytest.mark.parametrize("case", [_parameter(case) for case in CASES])
 def test_a_report_has_its_right_rows(engine: QueryEngine, case: Case) -> None:
     link, sql, rows = case.parts
-    assert link.startswith("https://github.com/"), link
+    assert link == "the machine" or link.startswith("https://github.com/"), link
     for _ in range(3):  # which partition comes first may decide
         answer = engine.execute(sql).read_all()
         columns = [column.to_pylist() for column in answer.columns]
-        found = [" | ".join("NULL" if one is None else str(one) for one in row) for row in zip(*columns, strict=True)]
+        found = [" | ".join(_text(one) for one in row) for row in zip(*columns, strict=True)]
         ordered = "ORDER BY" in sql
         assert (found if ordered else sorted(found)) == (rows.split("\n") if ordered else sorted(rows.split("\n")))
