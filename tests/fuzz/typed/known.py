@@ -60,7 +60,8 @@ PENDING: Sequence[Known] = (
     Known("F17", "postgres|duckdb", r"uint\w+ - ", r"\d{9}"),
     Known("F18", "fault", r"log\("),
     Known("F19", "refused", "pad", "larger than any can be"),
-    Known("F20", detail="is not comparable"),
+    Known("F20", "", r"\$\d", r"is not comparable|Boolean, Utf8|Utf8, Boolean|non-boolean predicate"),
+    Known("F27", "", "ANY", "array_has"),
     Known("F21", "postgres", "AT TIME ZONE"),
     Known("decimals", "postgres|duckdb|place|constant|state", r"decimal|\['(d|price)'\]|\.(d|price)\b|DECIMAL"),
     Known("F13", detail=r"-0\.0"),
@@ -74,4 +75,4 @@ PENDING: Sequence[Known] = (
 
 def known(judge: str, text: str, detail: str) -> Known | None:
     """Return the known difference that this one is, or None."""
-    return next((one for one in (*MEANT, *PENDING) if one.fits(judge, text, detail)), None)
+    return next((one for one in (*PENDING, *MEANT) if one.fits(judge, text, detail)), None)

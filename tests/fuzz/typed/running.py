@@ -485,7 +485,7 @@ def _digits_of(node: Node) -> float:
     """How exact other engines are: REAL is widened sooner or later, and quotients have some digits."""
     is_short = any(leaf.type is not None and leaf.type.name in {"float", "vector"} for leaf in leaves_of(node))
     texts = (node.operator.spelling.ours, *(one.operator.spelling.ours for one in node.operands if isinstance(one, Call)))
-    if any(" / " in text for text in texts):
+    if any(" / " in text or "power" in text for text in texts):
         return 1e-3
     return 1e-6 if is_short or any("REAL" in leaf.spelling.ours for leaf in leaves_of(node)) else 1e-13
 
