@@ -24,7 +24,9 @@ def main() -> int:
     parser.add_argument("--types", default="", help="names of types, with commas between")
     parser.add_argument("--plain-nulls", action="store_true", help="no values in the fields of NULL structs")
     parser.add_argument("--known", action="store_true", help="show differences that are known, too")
-    parser.add_argument("--asks", choices=("all", "operators", "functions"), default="all", help="what is asked")
+    parser.add_argument(
+        "--asks", choices=("all", "operators", "functions"), default="all", help="what is asked"
+    )
     chosen = parser.parse_args()
     with ExitStack() as stack:
         programs = find_postgres()
@@ -37,7 +39,9 @@ def main() -> int:
             "operators": OPERATORS, "functions": functions(), "all": (*OPERATORS, *functions()),
         }[chosen.asks]  # fmt: skip
         machine.fills = not chosen.plain_nulls
-        report = machine.run(process, statements=chosen.statements, seconds=chosen.seconds, first_lake=chosen.lake)
+        report = machine.run(
+            process, statements=chosen.statements, seconds=chosen.seconds, first_lake=chosen.lake
+        )
     if chosen.known:
         write("\n\n".join(sorted(report.pending.values())))
     write(describe(report.cells))

@@ -1,7 +1,7 @@
 """What a run has asked: types by classes of operators, by places, by states of the rows."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping
 from functools import cache
 
 from tests.fuzz.typed.functions import functions
@@ -15,7 +15,7 @@ Cell = tuple[str, str, str, str]
 
 
 @cache
-def expected_cells() -> Set[Cell]:
+def expected_cells() -> frozenset[Cell]:
     """Return all cells that a run should fill."""
     return frozenset(_iterate_cells())
 
@@ -33,7 +33,14 @@ def _iterate_cells() -> Iterator[Cell]:
                 for group in groups & set(groups_of(operator.takes[0]))
             }
             if given:
-                places = ["SELECT", *(place.name for place in PLACES if any(map(place.takes, given)) and not _is_rare(one, place.name))]
+                places = [
+                    "SELECT",
+                    *(
+                        place.name
+                        for place in PLACES
+                        if any(map(place.takes, given)) and not _is_rare(one, place.name)
+                    ),
+                ]
                 yield from ((one.name, name, place, state) for place in places for state in STATES)
 
 
@@ -53,8 +60,13 @@ def describe(cells: Mapping[Cell, int]) -> str:
     classes = (*CLASSES, "function")
     lines = [f"{'type':24}" + "".join(f"{one:>12}" for one in classes)]
     for one in TYPES:
-        texts = ["/".join(map(str, rows[one.name][name])) if name in rows[one.name] else "-" for name in classes]
+        texts = [
+            "/".join(map(str, rows[one.name][name])) if name in rows[one.name] else "-" for name in classes
+        ]
         lines.append(f"{one.name:24}" + "".join(f"{text:>12}" for text in texts))
     empty = sorted(cell for cell in wanted if not cells.get(cell))
-    lines.append(f"{len(wanted) - len(empty)} of {len(wanted)} cells of type, operators, place and state; empty: {empty[:8]}")
+    lines.append(
+        f"{len(wanted) - len(empty)} of {len(wanted)} cells of type, operators, place and state; "
+        f"empty: {empty[:8]}"
+    )
     return "\n".join(lines)

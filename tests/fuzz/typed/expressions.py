@@ -82,7 +82,8 @@ class Rendering:
         if text is None or not node.column:
             return text
         is_held = node.of is not None and (
-            self.engine == "ours" or (node.of.postgres is not None if self.engine == "postgres" else node.of.duckdb)
+            self.engine == "ours"
+            or (node.of.postgres is not None if self.engine == "postgres" else node.of.duckdb)
         )
         qualifier = self.qualifier if self.engine == "ours" else ""
         return text.format(f"{qualifier}{node.column}") if is_held else None
@@ -129,7 +130,9 @@ def shrunk(node: Node) -> Iterator[Node]:
 class Drawer:
     """Draws expressions over columns."""
 
-    def __init__(self, rng: random.Random, columns: Sequence[Column], operators: Sequence[Operator] = OPERATORS) -> None:
+    def __init__(
+        self, rng: random.Random, columns: Sequence[Column], operators: Sequence[Operator] = OPERATORS
+    ) -> None:
         self._rng = rng
         self._operators = operators
         self._leaves = [leaf for one in columns for leaf in iterate_leaves(one)]
@@ -155,10 +158,8 @@ class Drawer:
             wrapping = [one for one in giving(first.group) if first.group in operands_for(one, first.group)]
             if wrapping:
                 inner = self.call(first, rng.choice(wrapping), 0)
-        operands = [inner]
-        for taken in operator.takes[1:]:
-            operands.append(self._taken(first, taken, depth))
-        return Call(operator, tuple(operands))
+        others = [self._taken(first, taken, depth) for taken in operator.takes[1:]]
+        return Call(operator, (inner, *others))
 
     def _taken(self, first: Leaf, taken: str, depth: int) -> Node:
         if taken.startswith("lit:"):
@@ -181,7 +182,9 @@ class Drawer:
             if made is not None:
                 return made
         if chance < 0.75:
-            near = [one for one in self._plain if one.group in NEAR.get(first.group, ()) and one.type is not kind]
+            near = [
+                one for one in self._plain if one.group in NEAR.get(first.group, ()) and one.type is not kind
+            ]
             if near:
                 return replace(rng.choice(near), source="other")
         if chance < 0.82 and depth:

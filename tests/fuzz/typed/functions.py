@@ -1,5 +1,7 @@
 """Functions as operators: those of SHOW FUNCTIONS with their signatures, and those that have none."""
 
+# ruff: noqa: E501 - rows of tables
+
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -33,11 +35,11 @@ _PLAIN = {
     "calendar": "to_unixtime to_timestamp_micros last_day", "text": "to_date to_timestamp_micros to_timestamp",
 }  # fmt: skip
 _DIFFERENT = {
-    "postgres": {"to_char", "date_format", "log", "encode", "initcap", "array_dims", "position", "date_trunc", "array_ndims", "round"},
+    "postgres": {"to_hex", "to_char", "date_format", "log", "encode", "initcap", "array_dims", "position", "date_trunc", "array_ndims", "round"},
     "duckdb": {
         "to_char", "encode", "decode", "contains", "position", "regexp_replace", "date_trunc", "array_slice", "array_resize",
         "array_position", "array_length", "to_timestamp", "log", "levenshtein", "array_has", "array_has_any", "array_has_all",
-        "strpos", "array_element", "md5", "sha256", "regexp_like", "round", "array_intersect", "array_distinct", "to_hex", "array_to_string", "string_to_array", "array_concat", "array_sort",
+        "strpos", "array_element", "md5", "sha256", "regexp_like", "round", "array_intersect", "array_distinct", "to_hex", "array_to_string", "substr", "substring", "string_to_array", "array_concat", "array_sort",
     },
 }  # fmt: skip
 """Functions that other engines have by this name and mean otherwise: docs/sql.md says how."""
@@ -63,7 +65,8 @@ def _taken(types: Sequence[str] | None) -> tuple[str, ...] | None:
         return None
     whole = {"Int32", "Int64"}
     return tuple(
-        _COUNTS if index and types and types[index] in whole else str(group) for index, group in enumerate(groups)
+        _COUNTS if index and types and types[index] in whole else str(group)
+        for index, group in enumerate(groups)
     )
 
 

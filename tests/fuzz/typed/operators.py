@@ -3,6 +3,8 @@
 Where another engine means something else on purpose, the operator has no spelling for it: docs/sql.md says why.
 """
 
+# ruff: noqa: E501 - rows of tables
+
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -25,11 +27,25 @@ class Operator:
     gives: str = "truth"
 
 
-def _op(name: str, ours: str, takes: str, gives: str = "truth", postgres: str | None = "", duckdb: str | None = "") -> Operator:
+def _op(
+    name: str, ours: str, takes: str, gives: str = "truth", postgres: str | None = "", duckdb: str | None = ""
+) -> Operator:
     return Operator(name, spell(ours, postgres, duckdb), tuple(takes.split()), gives)
 
 
-COMPARED = ("number", "text", "truth", "date", "moment", "instant", "clock", "bytes", "uuid", "list", "struct")
+COMPARED = (
+    "number",
+    "text",
+    "truth",
+    "date",
+    "moment",
+    "instant",
+    "clock",
+    "bytes",
+    "uuid",
+    "list",
+    "struct",
+)
 """Groups whose values have `=`."""
 ORDERED = COMPARED[:9]
 

@@ -3,6 +3,8 @@
 What each must give follows from the values of the expression in `SELECT`, or from another statement.
 """
 
+# ruff: noqa: E501 - rows of tables
+
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -106,6 +108,11 @@ PLACES = (
     Place("LEFT JOIN", "SELECT u.id, t.id FROM {u} AS u LEFT JOIN {t} AS t ON u.id = t.id AND ({e})",
           lambda values, _: [(key, key if value is True else None) for key, value in values.items()]),
     Place("above LEFT JOIN", "SELECT u.id FROM {u} AS u LEFT JOIN {t} AS t ON u.id = t.id WHERE {e}", _true),
+    Place("correlated LEFT JOIN",
+          "SELECT o.id, (SELECT count(*) FROM {u} AS u LEFT JOIN {t} AS t ON u.id = t.id AND t.id = o.id AND ({e}) WHERE u.id < 5), "
+          "(SELECT count(t.id) FROM {u} AS u LEFT JOIN {t} AS t ON u.id = t.id AND t.id = o.id AND ({e}) WHERE u.id < 5) "
+          "FROM {u} AS o WHERE o.id < 8",
+          lambda values, _: [(key, 5, int(key < 5 and values[key] is True)) for key in sorted(values)[:8]]),
     Place("CTE", "WITH q AS (SELECT t.id, {e} AS c FROM {t} AS t) SELECT id FROM q WHERE c", _true),
     Place("UNION ALL", "SELECT id FROM {t} AS t WHERE {e} UNION ALL SELECT {last} ORDER BY id LIMIT 100",
           lambda values, _: [*_true(values, 0), (LAST,)]),

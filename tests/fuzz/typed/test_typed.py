@@ -7,6 +7,7 @@ import os
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from tests.fuzz.typed import running
 from tests.fuzz.typed.coverage import describe, expected_cells
 from tests.fuzz.typed.functions import functions
 from tests.fuzz.typed.judges import Postgres, find_postgres, serve_postgres
+from tests.fuzz.typed.known import MEANT
 from tests.fuzz.typed.operators import OPERATORS
 from tests.fuzz.typed.running import Machine
 from tests.fuzz.typed.types import spell
@@ -54,7 +56,9 @@ def test_postgres_answers_typed_statements_alike(writers: WriterProcess, postgre
 @pytest.mark.timeout(0)
 def test_fresh_typed_statements_mean_the_same_everywhere(writers: WriterProcess, postgres: Postgres) -> None:
     statements = int(os.environ.get("LANCE_GATEWAY_TYPED_STATEMENTS", "1000000"))
-    report = Machine(random.SystemRandom().randrange(1 << 32), postgres, operators=ALL).run(writers, statements=statements)
+    report = Machine(random.SystemRandom().randrange(1 << 32), postgres, operators=ALL).run(
+        writers, statements=statements
+    )
     assert not report.mismatches, report.figures()
     if statements >= 1_000_000:
         assert not expected_cells() - set(report.cells), describe(report.cells)
@@ -66,7 +70,12 @@ def test_fresh_typed_statements_mean_the_same_everywhere(writers: WriterProcess,
     [
         (lambda sql, rows: rows.slice(1) if "WHERE t." in sql else rows, "place"),
         (lambda sql, rows: rows.slice(1) if " FROM log AS t" in sql and "c0" in sql else rows, "state"),
-        (lambda sql, rows: pa.table({"v": [None]}) if sql.endswith(" AS v") and "FROM" not in sql else rows, "constant"),
+        (
+            lambda sql, rows: (
+                pa.table({"v": [None]}) if sql.endswith(" AS v") and "FROM" not in sql else rows
+            ),
+            "constant",
+        ),
     ],
     ids=["in a place", "in a state", "of a constant"],
 )
@@ -85,7 +94,9 @@ def test_a_wrong_answer_is_noticed(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ["postgres", "duckdb"])
-def test_other_engines_notice_a_wrong_operator(writers: WriterProcess, postgres: Postgres, engine: str) -> None:
+def test_other_engines_notice_a_wrong_operator(
+    writers: WriterProcess, postgres: Postgres, engine: str
+) -> None:
     upper = next(one for one in OPERATORS if one.name == "upper")
     wrong = [replace(upper, spelling=replace(spell("upper({0})"), **{engine: "lower({0})"}))]
     report = Machine(9, postgres, operators=wrong, types=("text",)).run(writers, statements=50)
@@ -109,3 +120,9 @@ def _texts(writers: WriterProcess) -> Sequence[str]:
         patch.setattr(running._Asking, "_run", run)
         Machine(11).run(writers, statements=40)
     return asked
+
+
+def test_what_differs_on_purpose_is_documented() -> None:
+    text = (Path(__file__).parents[3] / "docs/sql.md").read_text()
+    section = text.split("## Other databases\n")[1].split("\n## ")[0]
+    assert [one.reason for one in MEANT if f"| {one.reason} |" not in section] == []
