@@ -34,7 +34,8 @@ MEANT: Sequence[Known] = (
     Known("`s IS NULL` of a struct", "postgres", r"struct_\w+\)? IS (NOT )?NULL|nullif|IS NULL THEN"),
     Known("the year before 1", "postgres", "extract|date_part|to_char|date_trunc", r"-62|BC"),
     Known("NaN that is computed", "place", "", "NaN"),
-    Known("`array_has(l, NULL)`", "duckdb", "array_has"),
+    Known("functions of lists beside NULL", "postgres|duckdb", r"array_(has|remove)\w*\("),
+    Known("a number that no integer holds", "refused", "", "FACTORIAL"),
     Known(
         "functions of `REAL`",
         "postgres|duckdb",
@@ -44,7 +45,19 @@ MEANT: Sequence[Known] = (
     Known("`upper('ß')`", "postgres|duckdb", "upper|initcap", "ß|SS"),
     Known("a pattern that is none", "refused", "", "Regular expression did not compile"),
     Known("the least of an integer type", "refused", "", "overflow on abs"),
-    Known("a text beside `+`", "refused", "", "type|types|not supported|coerc|comparable|Unary operator"),
+    Known(
+        "the least of an integer type",
+        "postgres|duckdb",
+        r"-\(?t\.",
+        r"-(128|32768|2147483648|9223372036854775808)\b",
+    ),
+    Known("`r = 4.44` of a `REAL`", "duckdb", r"(float|vector)_"),
+    Known(
+        "a text beside `+`",
+        "refused",
+        "",
+        "type|types|not supported|not implemented|coerc|comparable|Unary operator",
+    ),
     Known("timestamps of seconds beside finer ones", "refused", "", "UnsupportedError"),
     Known(
         "far dates and nanoseconds",
@@ -81,6 +94,8 @@ PENDING: Sequence[Known] = (
     Known("NOT of IN", "", r"NOT \(.* IN .* AND|NOT IN .* OR .* NOT IN"),
     Known("~ of NULL", "", r"~ '\.\*'"), Known("2 ^ 3", "", r"\^ 2"),
     Known("casts in conditions", "postgres|place", r"CAST\("),
+    Known("correlated conditions", "place correlated"),
+    Known("F33", "", r"array_\w+\(t.vector"),
     Known("F32", "place scalar subquery", r"position\("),
     Known("uuid in capitals", "", r"9ABC"),
 )  # fmt: skip

@@ -46,6 +46,7 @@ _PEOPLE = (
     "struct",
     "map",
 )
+_NAMES = r"\d+|'[^']*'|\"[^\"]*\""
 _FAULTS = re.compile(
     r"internal|panic|physical plan|schema error|non-nullable|sanity|optimizer|\bbug\b", re.IGNORECASE
 )
@@ -215,7 +216,7 @@ class _Asking:
         """Count a refusal; one that is a fault of the machinery is a mismatch."""
         del state
         self._report.counts["refused"] += 1
-        words = re.sub(r"\d+|'[^']*'|\"[^\"]*\"", "_", message)[:110]
+        words = re.sub(_NAMES, "_", message)[:110]
         self._report.refusals[words] += 1
         self._report.examples.setdefault(words, f"{sql}: {message[:300]}")
         if _FAULTS.search(message[:400]):
@@ -402,8 +403,10 @@ class _Asking:
             except RefusedError as refused:
                 self._refuse(node, str(refused), again, place.name, state)
                 return None
-        if rows == wanted or (
-            not place.is_ordered and Counter(map(_key, rows)) == Counter(map(_key, wanted))
+        if (
+            wanted is None
+            or rows == wanted
+            or (not place.is_ordered and Counter(map(_key, rows)) == Counter(map(_key, wanted)))
         ):
             return None
         extra = list((Counter(map(_key, rows)) - Counter(map(_key, wanted))).elements())
@@ -482,6 +485,8 @@ class _Asking:
         )
         first = next((leaf.type.group for leaf in leaves if leaf.type), "")
         kind = f"{judge}: {operator} of {first}"
+        if "refused:" in str(detail) or judge in {"refused", "fault"}:
+            kind = f"{judge}: {re.sub(_NAMES, '_', str(detail))[:80]}"
         found = known(judge, f"{sql} {self._text(node)}", str(detail))
         if found is not None:
             self._report.known[found.reason] += 1
