@@ -5,7 +5,10 @@ import sys
 import time
 from contextlib import ExitStack
 
+from tests.fuzz.typed.coverage import describe
+from tests.fuzz.typed.functions import functions
 from tests.fuzz.typed.judges import find_postgres, serve_postgres
+from tests.fuzz.typed.operators import OPERATORS
 from tests.fuzz.typed.running import Machine
 from tests.support.processes.writer_process import WriterProcess
 
@@ -21,6 +24,9 @@ def main() -> int:
     parser.add_argument("--types", default="", help="names of types, with commas between")
     parser.add_argument("--plain-nulls", action="store_true", help="no values in the fields of NULL structs")
     parser.add_argument("--known", action="store_true", help="show differences that are known, too")
+    parser.add_argument(
+        "--asks", choices=("all", "operators", "functions"), default="all", help="what is asked"
+    )
     chosen = parser.parse_args()
     with ExitStack() as stack:
         programs = find_postgres()
@@ -29,10 +35,16 @@ def main() -> int:
         machine = Machine(chosen.seed, postgres, lambda one: write(f"\n{one}"), chosen.mismatches)
         if chosen.types:
             machine.types = chosen.types.split(",")
+        machine.operators = {
+            "operators": OPERATORS, "functions": functions(), "all": (*OPERATORS, *functions()),
+        }[chosen.asks]  # fmt: skip
         machine.fills = not chosen.plain_nulls
-        report = machine.run(process, statements=chosen.statements, seconds=chosen.seconds, first_lake=chosen.lake)
+        report = machine.run(
+            process, statements=chosen.statements, seconds=chosen.seconds, first_lake=chosen.lake
+        )
     if chosen.known:
         write("\n\n".join(sorted(report.pending.values())))
+    write(describe(report.cells))
     write(report.figures())
     return 1 if report.mismatches else 0
 

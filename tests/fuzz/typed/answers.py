@@ -35,10 +35,19 @@ def values_of(array: pa.Array | pa.ChunkedArray) -> list[Any]:
     if pa.types.is_struct(arrow):
         fields = [values_of(array.field(index)) for index in range(arrow.num_fields)]
         valid = array.is_valid().to_pylist()
-        return [tuple(row) if there else None for row, there in zip(zip(*fields), valid, strict=True)]
-    if pa.types.is_map(arrow) or pa.types.is_list(arrow) or pa.types.is_large_list(arrow) or pa.types.is_fixed_size_list(arrow):
+        return [
+            tuple(row) if there else None for row, there in zip(zip(*fields, strict=True), valid, strict=True)
+        ]
+    if (
+        pa.types.is_map(arrow)
+        or pa.types.is_list(arrow)
+        or pa.types.is_large_list(arrow)
+        or pa.types.is_fixed_size_list(arrow)
+    ):
         made = [_nested(one.values) if one.is_valid else None for one in array]
-        return [None if one is None else tuple(sorted(one)) for one in made] if pa.types.is_map(arrow) else made
+        return (
+            [None if one is None else tuple(sorted(one)) for one in made] if pa.types.is_map(arrow) else made
+        )
     return [_plain(one) for one in array.to_pylist()]
 
 
@@ -82,6 +91,8 @@ def _read_as(value: Any, arrow: pa.DataType) -> Any:
         return _read_as(value, arrow.value_type)
     if pa.types.is_timestamp(arrow):
         return _nanoseconds(value)
+    if pa.types.is_duration(arrow) or pa.types.is_interval(arrow):
+        raise ValueError(value)
     if pa.types.is_time(arrow):
         return _nanoseconds(f"1970-01-01T{value}")
     if pa.types.is_date(arrow):
@@ -123,8 +134,14 @@ def are_equal(ours: Any, theirs: Any, arrow: pa.DataType, *, digits: float = 1e-
     if ours == theirs:
         return True
     if isinstance(ours, tuple) and isinstance(theirs, tuple):
-        inner = [one.type for one in arrow] if pa.types.is_struct(arrow) else [getattr(arrow, "value_type", arrow)] * len(ours)
-        return len(ours) == len(theirs) and all(are_equal(*pair, digits=digits) for pair in zip(ours, theirs, inner, strict=True))
+        inner = (
+            [one.type for one in arrow]
+            if pa.types.is_struct(arrow)
+            else [getattr(arrow, "value_type", arrow)] * len(ours)
+        )
+        return len(ours) == len(theirs) and all(
+            are_equal(*pair, digits=digits) for pair in zip(ours, theirs, inner, strict=True)
+        )
     if isinstance(ours, float) and isinstance(theirs, float | int | Decimal):
         digits = max(digits, {"halffloat": 1e-3, "float": 1e-6}.get(str(arrow), 0))
         return math.isclose(ours, float(theirs), rel_tol=digits, abs_tol=1e-300)

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from tests.fuzz.typed.lake import Column
 from tests.fuzz.typed.operators import OPERATORS, Operator, giving, groups_of, operands_for
-from tests.fuzz.typed.types import NEAR, TYPES, Spelling, Type, exact, iterate_parts
+from tests.fuzz.typed.types import NEAR, TYPES, Spelling, Type, exact, iterate_parts, spell
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,8 @@ class Rendering:
         if text is None or not node.column:
             return text
         is_held = node.of is not None and (
-            self.engine == "ours" or (node.of.postgres is not None if self.engine == "postgres" else node.of.duckdb)
+            self.engine == "ours"
+            or (node.of.postgres is not None if self.engine == "postgres" else node.of.duckdb)
         )
         qualifier = self.qualifier if self.engine == "ours" else ""
         return text.format(f"{qualifier}{node.column}") if is_held else None
@@ -129,10 +130,12 @@ def shrunk(node: Node) -> Iterator[Node]:
 class Drawer:
     """Draws expressions over columns."""
 
-    def __init__(self, rng: random.Random, columns: Sequence[Column], operators: Sequence[Operator] = OPERATORS) -> None:
+    def __init__(
+        self, rng: random.Random, columns: Sequence[Column], operators: Sequence[Operator] = OPERATORS
+    ) -> None:
         self._rng = rng
         self._operators = operators
-        self._leaves = [leaf for one in columns for leaf in _leaves(one)]
+        self._leaves = [leaf for one in columns for leaf in iterate_leaves(one)]
         self._plain = [one for one in self._leaves if one.type is one.of]
 
     def pairs(self) -> list[tuple[Leaf, Operator]]:
@@ -155,10 +158,16 @@ class Drawer:
             wrapping = [one for one in giving(first.group) if first.group in operands_for(one, first.group)]
             if wrapping:
                 inner = self.call(first, rng.choice(wrapping), 0)
-        operands = [inner]
-        for taken in operator.takes[1:]:
-            operands.append(self.like(first, depth) if taken == "like" else self.operand(taken, depth))
-        return Call(operator, tuple(operands))
+        others = [self._taken(first, taken, depth) for taken in operator.takes[1:]]
+        return Call(operator, (inner, *others))
+
+    def _taken(self, first: Leaf, taken: str, depth: int) -> Node:
+        if taken.startswith("lit:"):
+            return Leaf("literal", spell(self._rng.choice(taken[4:].split("|"))), "")
+        if taken == "element":
+            elements = [one for one in self._leaves if one.column == first.column and one.source == "part"]
+            return self._rng.choice(elements) if elements else first
+        return self.like(first, depth) if taken == "like" else self.operand(taken, depth)
 
     def like(self, first: Leaf, depth: int = 0) -> Node:
         """Return what people write beside a column: a literal, a parameter or another column."""
@@ -173,7 +182,9 @@ class Drawer:
             if made is not None:
                 return made
         if chance < 0.75:
-            near = [one for one in self._plain if one.group in NEAR.get(first.group, ()) and one.type is not kind]
+            near = [
+                one for one in self._plain if one.group in NEAR.get(first.group, ()) and one.type is not kind
+            ]
             if near:
                 return replace(rng.choice(near), source="other")
         if chance < 0.82 and depth:
@@ -214,7 +225,8 @@ class Drawer:
         return Leaf("parameter", text or Spelling("", None, None), kind.group, kind, value=value)
 
 
-def _leaves(column: Column) -> Iterator[Leaf]:
+def iterate_leaves(column: Column) -> Iterator[Leaf]:
+    """Yield a column and its parts as operands."""
     kind = column.type
     yield Leaf("column", Spelling("{0}", "{0}", "{0}"), kind.group, kind, kind, column=column.name)
     for part, one in iterate_parts(kind):

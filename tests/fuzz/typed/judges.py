@@ -136,7 +136,17 @@ def serve_postgres(programs: Path) -> Iterator[Postgres]:
     options = " ".join(f"-c {one}" for one in _SETTINGS)
     try:
         run("initdb", "-D", directory / "data", "-A", "trust", "-N", "--locale=C.UTF-8", "-E", "UTF8")
-        run("pg_ctl", "-D", directory / "data", "-w", "-l", directory / "log", "-o", f"{options} -k {directory}", "start")
+        run(
+            "pg_ctl",
+            "-D",
+            directory / "data",
+            "-w",
+            "-l",
+            directory / "log",
+            "-o",
+            f"{options} -k {directory}",
+            "start",
+        )
         session = Postgres(programs, directory, user)
         try:
             yield session

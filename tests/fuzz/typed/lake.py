@@ -1,6 +1,5 @@
 """The same typed rows in four tables: in the log, in generations, in the base table, and merged into it."""
 
-import datetime as dt
 import random
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -58,15 +57,20 @@ class Lake:
 
     @staticmethod
     def draw(
-        rng: random.Random, root: Path, types: Sequence[Type], process: WriterProcess, stack: ExitStack,
-        *, fills: bool = True,
+        rng: random.Random,
+        root: Path,
+        types: Sequence[Type],
+        process: WriterProcess,
+        stack: ExitStack,
+        *,
+        fills: bool = True,
     ) -> "Lake":
         """Write the four tables; `fills` gives values to the fields of structs that are NULL."""
         columns = tuple(Column(f"{one.name}_{which}", one) for one in types for which in "xy")
-        schema = pa.schema([
-            key_field(KEY, pa.int64()),
-            *(pa.field(one.name, one.type.arrow, metadata=_RULES.get(one.type.rule or b"")) for one in columns),
-        ])  # fmt: skip
+        fields = [
+            pa.field(one.name, one.type.arrow, metadata=_RULES.get(one.type.rule or b"")) for one in columns
+        ]
+        schema = pa.schema([key_field(KEY, pa.int64()), *fields])
         rows, old = (_draw_rows(rng, columns, schema, fills=fills) for _ in range(2))
         is_ours = rng.random() < 0.5
         writing = QueryEngine(Catalog.open(str(root), writing=EAGER), partitions=1)
@@ -81,9 +85,7 @@ class Lake:
 
 def _draw_rows(rng: random.Random, columns: Sequence[Column], schema: pa.Schema, *, fills: bool) -> pa.Table:
     nulls = {one.name: rng.choice((0.0, 0.1, 0.4)) for one in columns}
-    pools = {
-        one.name: one.type.all_values if rng.random() < 0.3 else one.type.values for one in columns
-    }
+    pools = {one.name: one.type.all_values if rng.random() < 0.3 else one.type.values for one in columns}
     drawn = {
         one.name: [
             None if rng.random() < nulls[one.name] else rng.choice(pools[one.name]) for _ in range(ROWS)
@@ -99,7 +101,11 @@ def _array(values: list[Any], arrow: pa.DataType, *, fills: bool) -> pa.Array:
     """An array as other libraries make it: the fields of a struct that is NULL have values."""
     if fills and pa.types.is_struct(arrow):
         children = [
-            _array([_filler(one.type) if value is None else value[one.name] for value in values], one.type, fills=True)
+            _array(
+                [_filler(one.type) if value is None else value[one.name] for value in values],
+                one.type,
+                fills=True,
+            )
             for one in arrow
         ]
         return pa.StructArray.from_arrays(

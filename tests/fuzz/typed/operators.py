@@ -3,6 +3,8 @@
 Where another engine means something else on purpose, the operator has no spelling for it: docs/sql.md says why.
 """
 
+# ruff: noqa: E501 - rows of tables
+
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -25,11 +27,25 @@ class Operator:
     gives: str = "truth"
 
 
-def _op(name: str, ours: str, takes: str, gives: str = "truth", postgres: str | None = "", duckdb: str | None = "") -> Operator:
+def _op(
+    name: str, ours: str, takes: str, gives: str = "truth", postgres: str | None = "", duckdb: str | None = ""
+) -> Operator:
     return Operator(name, spell(ours, postgres, duckdb), tuple(takes.split()), gives)
 
 
-COMPARED = ("number", "text", "truth", "date", "moment", "instant", "clock", "bytes", "uuid", "list", "struct")
+COMPARED = (
+    "number",
+    "text",
+    "truth",
+    "date",
+    "moment",
+    "instant",
+    "clock",
+    "bytes",
+    "uuid",
+    "list",
+    "struct",
+)
 """Groups whose values have `=`."""
 ORDERED = COMPARED[:9]
 
@@ -168,7 +184,13 @@ _CASTS = (
     _op("time to text", "CAST({0} AS TEXT)", "calendar", "text", None, None),
     _op("truth to text", "CAST({0} AS TEXT)", "truth", "text"), _op("truth to number", "CAST({0} AS INT)", "truth", "number"),
 )  # fmt: skip
-OPERATORS = (*_COMPARISONS, *_TRUTHS, *_NUMBERS, *_TEXTS, *_TIMES, *_NESTED, *_CASTS)
+CLASSES: Mapping[str, Sequence[Operator]] = {
+    "comparison": _COMPARISONS, "truth": _TRUTHS, "number": _NUMBERS, "text": _TEXTS, "time": _TIMES, "nested": _NESTED,
+    "cast": _CASTS,
+}  # fmt: skip
+OPERATORS = tuple(one for operators in CLASSES.values() for one in operators)
+CLASS_OF = {one.name: name for name, operators in CLASSES.items() for one in operators}
+"""The class of each operator by its name; functions are a class of their own."""
 GROUPS: Mapping[str, Sequence[str]] = {
     "any": COMPARED, "ordered": ORDERED, "calendar": ("date", "moment", "instant"), "timestamp": ("moment", "instant"),
 }  # fmt: skip

@@ -3,6 +3,9 @@
 What each must give follows from the values of the expression in `SELECT`, or from another statement.
 """
 
+# ruff: noqa: E501 - rows of tables
+
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -22,7 +25,7 @@ class Place:
     Attributes:
         sql: `{e}` is the expression, `{l}` what it is compared with, `{t}` and `{u}` tables with the same rows,
             `{key}` the key of a row.
-        expected: The rows by the values of `{e}`; the arguments are these values and the key.
+        expected: The rows by the values of `{e}`; the arguments are these values and the key. None: not known.
         same_as: The statement that must give the same rows, where `expected` is none.
         is_condition: Whether the expression is a condition.
         is_ordered: Whether the order of rows counts.
@@ -32,17 +35,21 @@ class Place:
 
     name: str
     sql: str
-    expected: Callable[[Values, int], Rows] | None = None
+    expected: Callable[[Values, int], Rows | None] | None = None
     same_as: str = ""
     is_condition: bool = True
     is_ordered: bool = False
     qualifier: str = "t."
     groups: tuple[str, ...] = ()
 
+    def takes(self, group: str) -> bool:
+        """Return whether expressions of a group are written there."""
+        return group == "truth" if self.is_condition else not self.groups or group in self.groups
+
     @property
     def has_partner(self) -> bool:
         """Whether it compares the expression with something."""
-        return "{l}" in self.sql
+        return "{l}" in self.sql or "{r}" in self.sql
 
 
 def _with(wanted: Callable[[Any], bool]) -> Callable[[Values, int], Rows]:
@@ -74,6 +81,26 @@ def _extremes(values: Values, _: int) -> Rows:
     return [(there[0], there[-1], len(there))] if there else [(None, None, 0)]
 
 
+def _totals(values: Values, _: int) -> Rows | None:
+    """The sum, the mean and how many there are of each; None beyond 64 bits and for what is no number."""
+    there = [one for one in values.values() if one is not None]
+    if any(one == "NaN" or math.isinf(one) for one in there):
+        return None
+    total = math.fsum(there) if any(isinstance(one, float) for one in there) else sum(there)
+    if abs(total) >= 2**63:
+        return None
+    return [(total, float(total) / len(there), len(set(there)))] if there else [(None, None, 0)]
+
+
+def _ranks(values: Values, _: int) -> Rows:
+    ranked = sorted(map(_sort_key, values.values()))
+    return [(key, 1 + ranked.index(_sort_key(value))) for key, value in values.items()]
+
+
+def _before(values: Values, _: int) -> Rows:
+    return [(key, values.get(key - 1)) for key in values]
+
+
 _ORDERED = ("number", "text", "date", "moment", "instant", "clock", "bytes", "truth", "uuid")
 _KEYS = (*_ORDERED, "list", "struct")
 
@@ -102,6 +129,11 @@ PLACES = (
     Place("LEFT JOIN", "SELECT u.id, t.id FROM {u} AS u LEFT JOIN {t} AS t ON u.id = t.id AND ({e})",
           lambda values, _: [(key, key if value is True else None) for key, value in values.items()]),
     Place("above LEFT JOIN", "SELECT u.id FROM {u} AS u LEFT JOIN {t} AS t ON u.id = t.id WHERE {e}", _true),
+    Place("correlated LEFT JOIN",
+          "SELECT o.id, (SELECT count(*) FROM {u} AS u LEFT JOIN {t} AS t ON u.id = t.id AND t.id = o.id AND ({e}) WHERE u.id < 5), "
+          "(SELECT count(t.id) FROM {u} AS u LEFT JOIN {t} AS t ON u.id = t.id AND t.id = o.id AND ({e}) WHERE u.id < 5) "
+          "FROM {u} AS o WHERE o.id < 8",
+          lambda values, _: [(key, 5, int(key < 5 and values[key] is True)) for key in sorted(values)[:8]]),
     Place("CTE", "WITH q AS (SELECT t.id, {e} AS c FROM {t} AS t) SELECT id FROM q WHERE c", _true),
     Place("UNION ALL", "SELECT id FROM {t} AS t WHERE {e} UNION ALL SELECT {last} ORDER BY id LIMIT 100",
           lambda values, _: [*_true(values, 0), (LAST,)]),
@@ -120,6 +152,12 @@ PLACES = (
     Place("extremes", "SELECT min({e}), max({e}), count({e}) FROM {t} AS t", _extremes, is_condition=False, groups=_ORDERED[:-2]),
     Place("scalar subquery", "SELECT u.id, (SELECT {e} FROM {t} AS t WHERE t.id = u.id) AS v FROM {u} AS u",
           lambda values, _: list(values.items()), is_condition=False),
+    Place("totals", "SELECT sum({e}), CAST(avg({e}) AS DOUBLE), count(DISTINCT {e}) FROM {t} AS t", _totals,
+          is_condition=False, groups=("number",)),
+    Place("rank", "SELECT id, rank() OVER (ORDER BY {e}) FROM {t} AS t", _ranks, is_condition=False, groups=_ORDERED),
+    Place("lag", "SELECT id, lag({e}) OVER (ORDER BY id) FROM {t} AS t", _before, is_condition=False),
+    Place("array_agg", "SELECT array_agg({e} ORDER BY id) FROM {t} AS t",
+          lambda values, _: [(tuple(values[key] for key in sorted(values)),)], is_condition=False),
     Place("window", "SELECT id, count(*) OVER (PARTITION BY {e}) FROM {t} AS t",
           lambda values, _: [(key, list(values.values()).count(value)) for key, value in values.items()],
           is_condition=False, groups=_KEYS),
@@ -128,14 +166,14 @@ PLACES = (
     Place("total row", "SELECT id, {e} AS v FROM {t} AS t UNION ALL SELECT {last}, {l} ORDER BY id LIMIT 100",
           same_as="SELECT id, v FROM (SELECT id, {e} AS v FROM {t} AS t UNION ALL SELECT {last}, {l}) q",
           is_condition=False, groups=_KEYS),
-    Place("JOIN VALUES", "SELECT t.id FROM {t} AS t JOIN (VALUES ({l})) AS v(x) ON {e} = x",
-          same_as="SELECT t.id FROM {t} AS t WHERE {e} = {l}", is_condition=False, groups=_KEYS),
-    Place("IN subquery", "SELECT t.id FROM {t} AS t WHERE {e} IN (SELECT {l} FROM {u} WHERE id = 0)",
-          same_as="SELECT t.id FROM {t} AS t WHERE {e} = {l}", is_condition=False, groups=_KEYS),
+    Place("JOIN VALUES", "SELECT t.id FROM {t} AS t JOIN (VALUES ({l})) AS v(x) ON ({e}) = x",
+          same_as="SELECT t.id FROM {t} AS t WHERE ({e}) = {l}", is_condition=False, groups=_KEYS),
+    Place("IN subquery", "SELECT t.id FROM {t} AS t WHERE ({e}) IN (SELECT {l} FROM {u} WHERE id = 0)",
+          same_as="SELECT t.id FROM {t} AS t WHERE ({e}) = {l}", is_condition=False, groups=_KEYS),
     Place("EXCEPT", "SELECT {e} AS v FROM {t} AS t EXCEPT SELECT {l}",
-          same_as="SELECT DISTINCT {e} AS v FROM {t} AS t WHERE {e} IS DISTINCT FROM {l}", is_condition=False, groups=_KEYS),
+          same_as="SELECT DISTINCT {e} AS v FROM {t} AS t WHERE ({e}) IS DISTINCT FROM {l}", is_condition=False, groups=_KEYS),
     Place("INTERSECT", "SELECT {e} AS v FROM {t} AS t INTERSECT SELECT {l}",
-          same_as="SELECT DISTINCT {e} AS v FROM {t} AS t WHERE {e} IS NOT DISTINCT FROM {l}", is_condition=False, groups=_KEYS),
-    Place("JOIN =", "SELECT t.id, r.id FROM {t} AS t JOIN {u} AS r ON {e} = {r}",
-          same_as="SELECT t.id, r.id FROM {t} AS t CROSS JOIN {u} AS r WHERE ({e} = {r}) IS TRUE", is_condition=False, groups=_KEYS),
+          same_as="SELECT DISTINCT {e} AS v FROM {t} AS t WHERE ({e}) IS NOT DISTINCT FROM {l}", is_condition=False, groups=_KEYS),
+    Place("JOIN =", "SELECT t.id, r.id FROM {t} AS t JOIN {u} AS r ON ({e}) = {r}",
+          same_as="SELECT t.id, r.id FROM {t} AS t CROSS JOIN {u} AS r WHERE (({e}) = {r}) IS TRUE", is_condition=False, groups=_KEYS),
 )  # fmt: skip

@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,9 @@ from tests.fuzz.typed.expressions import Call, Drawer, Leaf, Node, Rendering, bi
 from tests.fuzz.typed.judges import Duck, Postgres, RefusedError
 from tests.fuzz.typed.known import known
 from tests.fuzz.typed.lake import KEY, ROWS, STATES, Column, Lake
-from tests.fuzz.typed.operators import OPERATORS, Operator, groups_of
+from tests.fuzz.typed.operators import CLASS_OF, OPERATORS, Operator
 from tests.fuzz.typed.places import LAST, PLACES, Place
+from tests.fuzz.typed.report import Mismatch, Report
 from tests.fuzz.typed.types import TYPES
 from tests.support.judging.principals import create_principal
 from tests.support.processes.writer_process import WriterProcess
@@ -34,61 +35,21 @@ PER_LAKE = 2000
 _TYPES_OF_LAKE = 12
 _BATCH = 10
 _PLACES_OF_EXPRESSION = 3
-_PEOPLE = ("decimal", "float", "double", "timestamp_us_", "timestamp_ms_b", "timestamp_s_k", "timestamp_ns_n", "struct", "map")
-_FAULTS = re.compile(r"internal|panic|physical plan|schema error|non-nullable|sanity|optimizer|\bbug\b", re.IGNORECASE)
-
-
-@dataclass(frozen=True)
-class Mismatch:
-    """A wrong answer.
-
-    Attributes:
-        judge: Who says so: a place, a state or another engine.
-        kind: Tells which mismatches are alike.
-    """
-
-    judge: str
-    kind: str
-    sql: str
-    detail: str
-    again: str
-
-    def __str__(self) -> str:
-        return f"{self.judge}: {self.kind}\n  {self.sql}\n  {self.detail}\n  {self.again}"
-
-
-@dataclass
-class Report:
-    """What a run came to."""
-
-    seed: int
-    mismatches: dict[str, Mismatch] = field(default_factory=dict)
-    alike: Counter[str] = field(default_factory=Counter)
-    known: Counter[str] = field(default_factory=Counter)
-    pending: dict[str, str] = field(default_factory=dict)
-    counts: Counter[str] = field(default_factory=Counter)
-    refusals: Counter[str] = field(default_factory=Counter)
-    examples: dict[str, str] = field(default_factory=dict)
-    cells: Counter[tuple[str, str, str, str]] = field(default_factory=Counter)
-    seconds: float = 0.0
-
-    @property
-    def statements(self) -> int:
-        return self.counts["statements"]
-
-    def share(self, of: str) -> float:
-        """Return which part of the statements are like that."""
-        return self.counts[of] / max(1, self.statements)
-
-    def figures(self) -> str:
-        """Return counts, shares and refusals as text."""
-        lines = [f"seed {self.seed}: {self.statements} statements, {self.statements / max(self.seconds, 1e-9):.0f} a second"]
-        lines += [f"{count:10} {name}" for name, count in sorted(self.counts.items())]
-        lines.append(f"{self.share('with rows'):.0%} return rows; {self.share('of people'):.0%} compare a decimal, float, zoned time, struct or map")
-        lines += [f"{count:10} alike: {kind}" for kind, count in self.alike.most_common()]
-        lines += [f"{count:10} known: {kind}" for kind, count in self.known.most_common()]
-        lines += [f"{count:10} refused: {text}\n           e.g. {self.examples.get(text, '')}" for text, count in self.refusals.most_common(40)]
-        return "\n".join(lines)
+_PEOPLE = (
+    "decimal",
+    "float",
+    "double",
+    "timestamp_us_",
+    "timestamp_ms_b",
+    "timestamp_s_k",
+    "timestamp_ns_n",
+    "struct",
+    "map",
+)
+_NAMES = r"\d+|'[^']*'|\"[^\"]*\""
+_FAULTS = re.compile(
+    r"internal|panic|physical plan|schema error|non-nullable|sanity|optimizer|\bbug\b", re.IGNORECASE
+)
 
 
 @dataclass
@@ -118,7 +79,9 @@ class Machine:
         begin, number = time.monotonic(), first_lake
         end = begin + seconds
         duck = Duck()
-        while report.statements < statements and time.monotonic() < end and len(report.mismatches) < self.most:
+        while (
+            report.statements < statements and time.monotonic() < end and len(report.mismatches) < self.most
+        ):
             with _directory() as root, ExitStack() as stack:
                 lake = _Asking(self, report, number, root, process, stack, duck)
                 lake.ask(min(report.statements + PER_LAKE, statements), end)
@@ -145,10 +108,18 @@ class _Asking:
     """The statements that are asked of one lake."""
 
     def __init__(
-        self, machine: Machine, report: Report, number: int, root: Path, process: WriterProcess, stack: ExitStack, duck: Duck
+        self,
+        machine: Machine,
+        report: Report,
+        number: int,
+        root: Path,
+        process: WriterProcess,
+        stack: ExitStack,
+        duck: Duck,
     ) -> None:
         self._machine, self._report, self._number, self._duck = machine, report, number, duck
         self._rng = rng = random.Random(f"{machine.seed}/{number}")
+        self._begin = report.statements
         # All types come in turn.
         order = list(machine.types)
         random.Random(machine.seed).shuffle(order)
@@ -161,13 +132,10 @@ class _Asking:
         duck.set_rows(self._lake.columns, self._lake.rows)
         if machine.postgres is not None:
             machine.postgres.set_rows(self._lake.columns, self._lake.rows)
-        self._rows = {
-            key: {one.name: cell for one, cell in zip(self._lake.columns, row, strict=True)}
-            for key, *row in zip(
-                self._lake.rows.column(KEY).to_pylist(), *(_cells(self._lake.rows, one) for one in self._lake.columns),
-                strict=True,
-            )
-        }  # fmt: skip
+        cells = [_cells(self._lake.rows, one) for one in self._lake.columns]
+        names = [one.name for one in self._lake.columns]
+        keys = self._lake.rows.column(KEY).to_pylist()
+        self._rows = {key: dict(zip(names, row, strict=True)) for key, *row in zip(keys, *cells, strict=True)}
 
     def ask(self, until: int, end: float) -> None:
         """Judge batches of expressions until so many statements are asked."""
@@ -236,7 +204,11 @@ class _Asking:
         for node in nodes:
             self._cover(node, "SELECT", state)
         return [
-            _Asked(node, dict(zip(keys, values_of(answer.column(index + 1)), strict=True)), answer.schema.field(index + 1).type)
+            _Asked(
+                node,
+                dict(zip(keys, values_of(answer.column(index + 1)), strict=True)),
+                answer.schema.field(index + 1).type,
+            )
             for index, node in enumerate(nodes)
         ]
 
@@ -244,7 +216,7 @@ class _Asking:
         """Count a refusal; one that is a fault of the machinery is a mismatch."""
         del state
         self._report.counts["refused"] += 1
-        words = re.sub(r"\d+|'[^']*'|\"[^\"]*\"", "_", message)[:110]
+        words = re.sub(_NAMES, "_", message)[:110]
         self._report.refusals[words] += 1
         self._report.examples.setdefault(words, f"{sql}: {message[:300]}")
         if _FAULTS.search(message[:400]):
@@ -257,15 +229,22 @@ class _Asking:
         base = found["base"]
         if base is None:
             if there:
-                self._add("state", node, "SELECT", self._text(node), f"refused by base, answered by {list(there)}")
+                self._add(
+                    "state", node, "SELECT", self._text(node), f"refused by base, answered by {list(there)}"
+                )
             return
         for state in STATES:
             one = found[state]
             if one is None:
                 self._add("state", node, "SELECT", self._text(node), f"answered by base, refused by {state}")
             elif repr(sorted(one.values.items())) != repr(sorted(base.values.items())):
-                key = next((key for key, value in base.values.items() if repr(one.values.get(key)) != repr(value)), None)
-                detail = f"row {key}: {state} {one.values.get(key)!r}, base {base.values.get(key)!r}; {self._shown(node, key)}"  # type: ignore[arg-type]
+                key = next(
+                    (key for key, value in base.values.items() if repr(one.values.get(key)) != repr(value)),
+                    None,
+                )
+                assert key is not None
+                shown = self._shown(node, key)
+                detail = f"row {key}: {state} {one.values.get(key)!r}, base {base.values[key]!r}; {shown}"
                 self._add("state", node, f"SELECT of {state}", self._text(node), detail)
 
     def _judge_by_postgres(self, asked: Sequence[_Asked | None]) -> None:
@@ -273,7 +252,9 @@ class _Asking:
         if postgres is None:
             return
         rendering = Rendering("postgres")
-        texts = [(one, text) for one in asked if one is not None and (text := rendering.text(one.node)) is not None]
+        texts = [
+            (one, text) for one in asked if one is not None and (text := rendering.text(one.node)) is not None
+        ]
         for one, text, answers in _in_batches(postgres.answer, texts, self._report.counts):
             self._report.counts["judged by postgres"] += 1
             for key, value in one.values.items():
@@ -283,7 +264,9 @@ class _Asking:
                     self._report.counts["unreadable"] += 1
                     break
                 if not are_equal(value, theirs, one.arrow, digits=_digits_of(one.node)):
-                    detail = f"row {key}: {value!r}, {theirs!r} by postgres ({text}); {self._shown(one.node, key)}"
+                    detail = (
+                        f"row {key}: {value!r}, {theirs!r} by postgres ({text}); {self._shown(one.node, key)}"
+                    )
                     self._add("postgres", one.node, "SELECT", self._text(one.node), detail)
                     break
 
@@ -299,7 +282,9 @@ class _Asking:
 
     def _judge_by_duckdb(self, asked: Sequence[_Asked | None]) -> None:
         rendering = Rendering("duckdb")
-        texts = [(one, text) for one in asked if one is not None and (text := rendering.text(one.node)) is not None]
+        texts = [
+            (one, text) for one in asked if one is not None and (text := rendering.text(one.node)) is not None
+        ]
 
         def answer(expressions: Sequence[str]) -> dict[int, list[Any]]:
             table = self._duck.answer(expressions)
@@ -310,7 +295,8 @@ class _Asking:
             self._report.counts["judged by duckdb"] += 1
             for key, value in one.values.items():
                 if not are_equal(value, answers[key], one.arrow, digits=_digits_of(one.node)):
-                    detail = f"row {key}: {value!r}, {answers[key]!r} by duckdb ({text}); {self._shown(one.node, key)}"
+                    shown = self._shown(one.node, key)
+                    detail = f"row {key}: {value!r}, {answers[key]!r} by duckdb ({text}); {shown}"
                     self._add("duckdb", one.node, "SELECT", self._text(one.node), detail)
                     break
 
@@ -331,18 +317,21 @@ class _Asking:
             return
         (value,) = values_of(answer.column(0))
         if not are_equal(asked.values[key], value, asked.arrow):
-            self._add("constant", asked.node, "constant", sql, f"{value!r}, and {asked.values[key]!r} in row {key}: {self._text(asked.node)}")
+            self._add(
+                "constant",
+                asked.node,
+                "constant",
+                sql,
+                f"{value!r}, and {asked.values[key]!r} in row {key}: {self._text(asked.node)}",
+            )
 
     def _judge_places(self, asked: _Asked) -> None:
-        is_condition = asked.node.group == "truth"
-        fitting = [
-            one for one in PLACES
-            if (is_condition if one.is_condition else not one.groups or asked.node.group in one.groups)
-        ]  # fmt: skip
-        both = {str(one) for one in asked.values.values()} >= {"0.0", "-0.0"}
+        fitting = [one for one in PLACES if one.takes(asked.node.group)]
+        there = {str(one) for one in asked.values.values()}
+        both = there >= {"0.0", "-0.0"} or ("NaN" in there and _is_computed(asked.node))
         for place in self._rng.sample(fitting, min(_PLACES_OF_EXPRESSION, len(fitting))):
             if both and not place.is_condition:
-                continue  # docs/sql.md: grouping tells 0.0 from -0.0, and order does not.
+                continue  # Grouping tells 0.0 from -0.0, and NaN from NaN with a sign: docs/sql.md.
             self._judge_place(asked, place)
 
     def _judge_place(self, asked: _Asked, place: Place) -> None:
@@ -358,19 +347,38 @@ class _Asking:
         self._add(f"place {place.name}", node, place.name, sql, f"{detail} in {state}")
 
     def _differs(
-        self, node: Call, place: Place, state: str, other: str, key: int, values: dict[int, Any], partner: Node | None = None
+        self,
+        node: Call,
+        place: Place,
+        state: str,
+        other: str,
+        key: int,
+        values: dict[int, Any],
+        partner: Node | None = None,
     ) -> tuple[str, str] | None:
         """Return the statement and how its rows differ from those that it must give; None if they don't."""
         rendering = Rendering(qualifier=place.qualifier.format(t=state))
         right = Rendering(qualifier="r.", parameters=rendering.parameters)
-        names = {"t": state, "u": other, "key": key, "last": LAST, "e": rendering.text(node), "l": "", "r": ""}
-        if place.is_condition and place.qualifier == "" and any(leaf.source == "parameter" for leaf in leaves_of(node)):
+        names = {
+            "t": state,
+            "u": other,
+            "key": key,
+            "last": LAST,
+            "e": rendering.text(node),
+            "l": "",
+            "r": "",
+        }
+        if (
+            place.is_condition
+            and place.qualifier == ""
+            and any(leaf.source == "parameter" for leaf in leaves_of(node))
+        ):
             return None  # Policies have no parameters.
         if "{l}" in place.sql or "{r}" in place.sql:
             partner = partner or self._partner(node, is_column="{r}" in place.sql)
             if partner is None:
                 return None
-            names |= {"l": rendering.text(partner), "r": right.text(partner)}
+            names |= {"r": right.text(partner)} if "{r}" in place.sql else {"l": rendering.text(partner)}
         sql = place.sql.format(**names)
         access: Access = FULL_ACCESS
         if place.name == "policy":
@@ -389,22 +397,32 @@ class _Asking:
         else:
             again = place.same_as.format(**names)
             try:
-                wanted = list(zip(*map(values_of, self._run(again, rendering.parameters).columns), strict=True))
+                wanted = list(
+                    zip(*map(values_of, self._run(again, rendering.parameters).columns), strict=True)
+                )
             except RefusedError as refused:
                 self._refuse(node, str(refused), again, place.name, state)
                 return None
-        if rows == wanted or (not place.is_ordered and Counter(map(_key, rows)) == Counter(map(_key, wanted))):
+        if (
+            wanted is None
+            or rows == wanted
+            or (not place.is_ordered and Counter(map(_key, rows)) == Counter(map(_key, wanted)))
+        ):
             return None
         extra = list((Counter(map(_key, rows)) - Counter(map(_key, wanted))).elements())
         missing = list((Counter(map(_key, wanted)) - Counter(map(_key, rows))).elements())
         keys = [row[0] for row in (*extra, *missing) if isinstance(row[0], int) and row[0] in values][:1]
-        shown = f"; row {keys[0]}: {self._shown(node, keys[0])}, SELECT says {values[keys[0]]!r}" if keys else ""
+        shown = (
+            f"; row {keys[0]}: {self._shown(node, keys[0])}, SELECT says {values[keys[0]]!r}" if keys else ""
+        )
         more = f"; by {place.same_as.format(**names)}" if place.same_as else ""
         return sql, f"unexpected {extra[:3]}, missing {missing[:3]} of {len(wanted)} rows{shown}{more}"
 
     def _partner(self, node: Call, *, is_column: bool) -> Node | None:
         """Return what an expression is compared with."""
-        first = next((leaf for leaf in leaves_of(node) if leaf.type is not None and leaf.group == node.group), None)
+        first = next(
+            (leaf for leaf in leaves_of(node) if leaf.type is not None and leaf.group == node.group), None
+        )
         if first is None:
             return None
         for _ in range(5):
@@ -424,7 +442,7 @@ class _Asking:
                 left -= 1
                 if not left:
                     break
-                if not isinstance(smaller, Call):
+                if not isinstance(smaller, Call) or not any(leaf.column for leaf in leaves_of(smaller)):
                     continue
                 (asked,) = self._select([smaller], "base")
                 found = asked and self._differs(smaller, place, state, other, key, asked.values)
@@ -446,22 +464,29 @@ class _Asking:
     def _shown(self, node: Node, key: int) -> str:
         """Return the cells that an expression reads in a row."""
         columns = dict.fromkeys(leaf.column for leaf in leaves_of(node) if leaf.column)
-        return ", ".join(f"{name} = {self._rows[key][name]!r}" for name in columns) if key in self._rows else ""
+        return (
+            ", ".join(f"{name} = {self._rows[key][name]!r}" for name in columns) if key in self._rows else ""
+        )
 
     def _cover(self, node: Call, place: str, state: str) -> None:
         first = next(leaf for leaf in leaves_of(node) if leaf.column)
         assert first.of is not None
         assert first.type is not None
+        kind = CLASS_OF.get(node.operator.name, "function")
         for name in {first.of.name, first.type.name}:
-            self._report.cells[name, node.operator.name, place, state] += 1
+            self._report.cells[name, kind, place, state] += 1
         self._report.counts["of people"] += first.of.name.startswith(_PEOPLE)
 
     def _add(self, judge: str, node: Node, place: str, sql: str, detail: str | tuple[str, str]) -> None:
         operator = node.operator.name if isinstance(node, Call) else ""
         leaves = list(leaves_of(node))
-        groups = " ".join(dict.fromkeys(leaf.type.name if leaf.type else leaf.spelling.ours for leaf in leaves[:2]))
+        groups = " ".join(
+            dict.fromkeys(leaf.type.name if leaf.type else leaf.spelling.ours for leaf in leaves[:2])
+        )
         first = next((leaf.type.group for leaf in leaves if leaf.type), "")
         kind = f"{judge}: {operator} of {first}"
+        if "refused:" in str(detail) or judge in {"refused", "fault"}:
+            kind = f"{judge}: {re.sub(_NAMES, '_', str(detail))[:80]}"
         found = known(judge, f"{sql} {self._text(node)}", str(detail))
         if found is not None:
             self._report.known[found.reason] += 1
@@ -471,17 +496,35 @@ class _Asking:
             return
         self._report.alike[kind] += 1
         if kind not in self._report.mismatches:
-            again = f"python -m tests.fuzz.typed --seed {self._machine.seed} --lake {self._number} --statements {self._report.statements + 1}"
-            one = Mismatch(judge, f"{operator} of {groups} ({first}) in {place}; log by {'us' if self._lake.is_ours else 'Lance'}", sql, str(detail), again)
+            asked = self._report.statements - self._begin + 1
+            again = (
+                f"python -m tests.fuzz.typed --seed {self._machine.seed} --lake {self._number} "
+                f"--statements {asked}"
+            )
+            log = "us" if self._lake.is_ours else "Lance"
+            told = f"{operator} of {groups} ({first}) in {place}; log by {log}"
+            one = Mismatch(judge, told, sql, str(detail), again)
             self._report.mismatches[kind] = one
             self._machine.tell(one)
 
 
+def _is_computed(node: Node) -> bool:
+    """Return whether arithmetic may have made a NaN with a sign."""
+    return isinstance(node, Call) and (
+        node.operator.gives == "number" or any(map(_is_computed, node.operands))
+    )
+
+
 def _digits_of(node: Node) -> float:
     """How exact other engines are: REAL is widened sooner or later, and quotients have some digits."""
-    is_short = any(leaf.type is not None and leaf.type.name in {"float", "vector"} for leaf in leaves_of(node))
-    texts = (node.operator.spelling.ours, *(one.operator.spelling.ours for one in node.operands if isinstance(one, Call)))
-    if any(" / " in text for text in texts):
+    is_short = any(
+        leaf.type is not None and leaf.type.name in {"float", "vector"} for leaf in leaves_of(node)
+    )
+    texts = (
+        node.operator.spelling.ours,
+        *(one.operator.spelling.ours for one in node.operands if isinstance(one, Call)),
+    )
+    if any(" / " in text or "power" in text for text in texts):
         return 1e-3
     return 1e-6 if is_short or any("REAL" in leaf.spelling.ours for leaf in leaves_of(node)) else 1e-13
 

@@ -1,5 +1,7 @@
 """Public reports: each is a statement that must be right here."""
 
+# ruff: noqa: E501 - rows of tables
+
 from collections.abc import Iterator
 from contextlib import closing
 from decimal import Decimal
@@ -10,12 +12,12 @@ import lance
 import pyarrow as pa
 import pytest
 
+from memwal.storage.table_names import TableName
 from planner.access.rights import FULL_ACCESS
 from planner.bridge.run_control import RunControl
 from planner.engine import PreparedQuery, QueryEngine, SessionSettings
 from planner.tables.state.catalog import Catalog
 from planner.writes.dml.ingest import prepare_ingest
-from memwal.storage.table_names import TableName
 from tests.planner.titled import Case, read_titled_file
 from tests.support.lake.tables import key_field
 
@@ -24,13 +26,14 @@ PENDING = "pending: "
 NOON = "TIMESTAMP '2024-07-01 12:00:00'"
 TABLES = (
     "CREATE TABLE p (id BIGINT PRIMARY KEY, price DECIMAL(10,2), big DECIMAL(38,2), f DOUBLE, r REAL)",
-    "INSERT INTO p VALUES (1, 1.10, 12345678901234567890.12, 0, 0), (2, 4.44, NULL, 4.44, 4.44), (3, 4.40, NULL, 1, 1),"
-    " (4, 9.95, NULL, 2, 2)",
+    "INSERT INTO p VALUES (1, 1.10, 12345678901234567890.12, 0, 0), (2, 4.44, NULL, 4.44, 4.44), (3, 4.40, NULL, 1, 1), (4, 9.95, NULL, 2, 2)",
     "CREATE TABLE o (k BIGINT PRIMARY KEY)", "INSERT INTO o VALUES (1), (5)",
     "CREATE TABLE a (id BIGINT PRIMARY KEY)", "INSERT INTO a VALUES (1), (2)",
     "CREATE TABLE b (id BIGINT PRIMARY KEY, y BIGINT)", "INSERT INTO b VALUES (1, 1), (2, 2)",
     "CREATE TABLE c (id BIGINT PRIMARY KEY, d DECIMAL(10,3), n TIMESTAMP(9))",
     "INSERT INTO c VALUES (1, 1.500, TIMESTAMP '2024-07-01 12:00:00.001'), (2, 1.000, TIMESTAMP '2024-07-01 12:00:00.001234567')",
+    "CREATE TABLE far (id BIGINT PRIMARY KEY, u TIMESTAMP(6), day DATE)",
+    "INSERT INTO far VALUES (1, TIMESTAMP(6) '9999-12-31', DATE '9999-12-31')",
     "CREATE TABLE i (id BIGINT PRIMARY KEY, i BIGINT, s TEXT)", "INSERT INTO i VALUES (1, NULL, NULL), (2, 7, 'x')",
 )  # fmt: skip
 ZONED = pa.schema([
@@ -61,17 +64,23 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QueryEngine]:
 def _moments(*hours: int) -> pa.Array:
     """On the day when New York's clocks skip an hour, and on one in July."""
     days = (1_710_028_800, 1_719_792_000)
-    return pa.array([(day + hour * 3600) * 10**6 for day, hour in zip(days, hours, strict=True)], pa.timestamp("us"))
+    return pa.array(
+        [(day + hour * 3600) * 10**6 for day, hour in zip(days, hours, strict=True)], pa.timestamp("us")
+    )
 
 
 def _nested() -> pa.Table:
     """A struct and an element that are NULL, whose fields have values."""
     missing = pa.array([True, False])
     structs = pa.StructArray.from_arrays(
-        [pa.array([7, 5], pa.int64()), pa.array(["hidden", "x"])], fields=list(NESTED.field("st").type), mask=missing
+        [pa.array([7, 5], pa.int64()), pa.array(["hidden", "x"])],
+        fields=list(NESTED.field("st").type),
+        mask=missing,
     )
     items = pa.StructArray.from_arrays(
-        [pa.array(["hidden", "a"]), pa.array([Decimal("9.95"), None], pa.decimal128(10, 2))], fields=list(ITEM), mask=missing
+        [pa.array(["hidden", "a"]), pa.array([Decimal("9.95"), None], pa.decimal128(10, 2))],
+        fields=list(ITEM),
+        mask=missing,
     )
     lists = pa.ListArray.from_arrays([0, 1, 2], items)
     return pa.table([pa.array([1, 2], pa.int64()), structs, lists], schema=NESTED)
@@ -84,16 +93,24 @@ def _ingest(engine: QueryEngine, name: str, rows: pa.Table) -> None:
 
 def _parameter(case: Case) -> Any:
     is_pending = case.title.startswith(PENDING)
-    return pytest.param(case, id=case.title.removeprefix(PENDING), marks=[pytest.mark.xfail] if is_pending else [])
+    return pytest.param(
+        case, id=case.title.removeprefix(PENDING), marks=[pytest.mark.xfail] if is_pending else []
+    )
+
+
+def _text(value: Any) -> str:
+    return "NULL" if value is None else str(value) or "''"
 
 
 @pytest.mark.parametrize("case", [_parameter(case) for case in CASES])
 def test_a_report_has_its_right_rows(engine: QueryEngine, case: Case) -> None:
     link, sql, rows = case.parts
-    assert link.startswith("https://github.com/"), link
+    assert link == "the machine" or link.startswith("https://github.com/"), link
     for _ in range(3):  # which partition comes first may decide
         answer = engine.execute(sql).read_all()
         columns = [column.to_pylist() for column in answer.columns]
-        found = [" | ".join("NULL" if one is None else str(one) for one in row) for row in zip(*columns, strict=True)]
+        found = [" | ".join(_text(one) for one in row) for row in zip(*columns, strict=True)]
         ordered = "ORDER BY" in sql
-        assert (found if ordered else sorted(found)) == (rows.split("\n") if ordered else sorted(rows.split("\n")))
+        assert (found if ordered else sorted(found)) == (
+            rows.split("\n") if ordered else sorted(rows.split("\n"))
+        )

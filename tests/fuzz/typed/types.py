@@ -1,5 +1,7 @@
 """The types of columns, with the values that they hold and the literals that people write beside them."""
 
+# ruff: noqa: E501 - rows of tables
+
 import datetime as dt
 import math
 from collections.abc import Iterable, Iterator
@@ -24,9 +26,7 @@ class Spelling:
 
 def spell(ours: str, postgres: str | None = "", duckdb: str | None = "") -> Spelling:
     """Return a spelling; other engines write what we write unless they are given."""
-    return Spelling(
-        ours, ours if postgres == "" else postgres, ours if duckdb == "" else duckdb
-    )
+    return Spelling(ours, ours if postgres == "" else postgres, ours if duckdb == "" else duckdb)
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,12 @@ def _moments(unit: str) -> tuple[int, ...]:
     ]  # fmt: skip
     whole = _scaled(seconds, unit)
     noon = whole[5]
-    fractions = {"s": [], "ms": [1, 500], "us": [1000, 500_000, 1234], "ns": [1_000_000, 1_234_567, 500_000_000]}
+    fractions = {
+        "s": [],
+        "ms": [1, 500],
+        "us": [1000, 500_000, 1234],
+        "ns": [1_000_000, 1_234_567, 500_000_000],
+    }
     return (*whole, *(noon + one for one in fractions[unit]))
 
 
@@ -174,7 +179,9 @@ def _bytes(value: bytes) -> Spelling:
     return spell(f"X'{value.hex()}'", f"'\\x{value.hex()}'::bytea", duck)
 
 
-_STRUCT = pa.struct([("a", pa.int64()), ("b", pa.string()), ("d", pa.decimal128(10, 2)), ("at", pa.timestamp("us"))])
+_STRUCT = pa.struct(
+    [("a", pa.int64()), ("b", pa.string()), ("d", pa.decimal128(10, 2)), ("at", pa.timestamp("us"))]
+)
 _STRUCTS = (
     {"a": 5, "b": "x", "d": Decimal("4.44"), "at": _moments("us")[5]},
     {"a": None, "b": None, "d": None, "at": None},
@@ -262,9 +269,7 @@ def exact(one: Type, value: Any) -> Spelling | None:
     if pa.types.is_nested(one.arrow) or pa.types.is_fixed_size_binary(one.arrow):
         return None
     if value is None:
-        return spell(
-            f"arrow_cast(NULL, '{arrow_name(one)}')", one.postgres and f"NULL::{one.postgres}", None
-        )
+        return spell(f"arrow_cast(NULL, '{arrow_name(one)}')", one.postgres and f"NULL::{one.postgres}", None)
     match one.group:
         case "number" | "text" | "uuid" | "json":
             text = f"{value:f}" if isinstance(value, Decimal) else str(value).replace("'", "''")
@@ -276,7 +281,9 @@ def exact(one: Type, value: Any) -> Spelling | None:
             return _bytes(value)
         case _:
             text = format_moment(value, one.arrow)
-    return spell(f"arrow_cast('{text}', '{arrow_name(one)}')", one.postgres and f"'{text}'::{one.postgres}", None)
+    return spell(
+        f"arrow_cast('{text}', '{arrow_name(one)}')", one.postgres and f"'{text}'::{one.postgres}", None
+    )
 
 
 def format_moment(value: int, arrow: pa.DataType) -> str:

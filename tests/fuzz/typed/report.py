@@ -1,0 +1,66 @@
+"""What a run comes to: mismatches, counts and shares."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from tests.fuzz.typed.coverage import Cell
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """A wrong answer.
+
+    Attributes:
+        judge: Who says so: a place, a state or another engine.
+        kind: Tells which mismatches are alike.
+    """
+
+    judge: str
+    kind: str
+    sql: str
+    detail: str
+    again: str
+
+    def __str__(self) -> str:
+        return f"{self.judge}: {self.kind}\n  {self.sql}\n  {self.detail}\n  {self.again}"
+
+
+@dataclass
+class Report:
+    """What a run came to."""
+
+    seed: int
+    mismatches: dict[str, Mismatch] = field(default_factory=dict)
+    alike: Counter[str] = field(default_factory=Counter)
+    known: Counter[str] = field(default_factory=Counter)
+    pending: dict[str, str] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
+    refusals: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, str] = field(default_factory=dict)
+    cells: Counter[Cell] = field(default_factory=Counter)
+    seconds: float = 0.0
+
+    @property
+    def statements(self) -> int:
+        return self.counts["statements"]
+
+    def share(self, of: str) -> float:
+        """Return which part of the statements are like that."""
+        return self.counts[of] / max(1, self.statements)
+
+    def figures(self) -> str:
+        """Return counts, shares and refusals as text."""
+        speed = self.statements / max(self.seconds, 1e-9)
+        lines = [f"seed {self.seed}: {self.statements} statements, {speed:.0f} a second"]
+        lines += [f"{count:10} {name}" for name, count in sorted(self.counts.items())]
+        lines.append(
+            f"{self.share('with rows'):.0%} return rows; "
+            f"{self.share('of people'):.0%} compare a decimal, float, zoned time, struct or map"
+        )
+        lines += [f"{count:10} alike: {kind}" for kind, count in self.alike.most_common()]
+        lines += [f"{count:10} known: {kind}" for kind, count in self.known.most_common()]
+        lines += [
+            f"{count:10} refused: {text}\n           e.g. {self.examples.get(text, '')}"
+            for text, count in self.refusals.most_common(40)
+        ]
+        return "\n".join(lines)
