@@ -17,8 +17,10 @@ from cachetools import LRUCache
 from planner.sql.rules.decimal_literals import decimal_literals
 from planner.sql.rules.decimals_as_doubles import decimals_as_doubles
 from planner.sql.rules.dialect import parse_query, write_sql
+from planner.sql.rules.literal_units import literal_units
 from planner.sql.rules.lossy_casts import lossy_casts
 from planner.sql.rules.real_literals import real_literals
+from planner.sql.rules.rounded_decimals import rounded_decimals
 from planner.sql.rules.short_times import short_times
 from planner.sql.rules.tree import Rule, Tree, concerns
 from planner.sql.rules.wide_decimals import wide_decimals
@@ -28,8 +30,10 @@ RULES: Final[tuple[Rule, ...]] = (
     decimal_literals,
     decimals_as_doubles,
     real_literals,
+    rounded_decimals,
     wide_decimals,
     short_times,
+    literal_units,
     zoned_times,
     lossy_casts,
 )
