@@ -17,6 +17,7 @@ from cachetools import LRUCache
 from planner.sql.rules.decimal_literals import decimal_literals
 from planner.sql.rules.decimals_as_doubles import decimals_as_doubles
 from planner.sql.rules.dialect import parse_query, write_sql
+from planner.sql.rules.listed_arrays import listed_arrays
 from planner.sql.rules.literal_units import literal_units
 from planner.sql.rules.lossy_casts import lossy_casts
 from planner.sql.rules.real_literals import real_literals
@@ -27,6 +28,7 @@ from planner.sql.rules.wide_decimals import wide_decimals
 from planner.sql.rules.zoned_times import zoned_times
 
 RULES: Final[tuple[Rule, ...]] = (
+    listed_arrays,
     decimal_literals,
     decimals_as_doubles,
     real_literals,

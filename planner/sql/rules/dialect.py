@@ -11,7 +11,9 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.postgres import Postgres
 from sqlglot.errors import SqlglotError
-from sqlglot.tokens import TokenType
+from sqlglot.generators.postgres import PostgresGenerator
+from sqlglot.parsers.postgres import PostgresParser
+from sqlglot.tokenizer_core import TokenType
 
 _TYPES: Final = {
     exp.DType.TINYINT: "TINYINT",
@@ -31,7 +33,7 @@ _CALLS_WITH_SYNTAX: Final = frozenset(
 _NEGATED: Final = (exp.In, exp.Between, exp.Like, exp.ILike, exp.SimilarTo, exp.Is)
 
 
-def _write_negation(writer: Postgres.Generator, negation: exp.Not) -> str:
+def _write_negation(writer: PostgresGenerator, negation: exp.Not) -> str:
     """Write `x NOT IN (..)` and `x IS NOT NULL`, which DataFusion plans otherwise than `NOT x IN (..)`."""
     operand = negation.this
     if not isinstance(operand, _NEGATED):
@@ -54,22 +56,22 @@ class DataFusion(Postgres):
             "TINYINT": TokenType.TINYINT,
         }
 
-    class Parser(Postgres.Parser):
+    class Parser(PostgresParser):
         """Reads a function as its name and its arguments."""
 
         FUNCTIONS: ClassVar[dict[str, Any]] = {}
         FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
             name: parser
-            for name, parser in Postgres.Parser.FUNCTION_PARSERS.items()
+            for name, parser in PostgresParser.FUNCTION_PARSERS.items()
             if name in _CALLS_WITH_SYNTAX
         }
 
-    class Generator(Postgres.Generator):
+    class Generator(PostgresGenerator):
         """Writes what DataFusion reads."""
 
-        TYPE_MAPPING: ClassVar[dict[Any, str]] = {**Postgres.Generator.TYPE_MAPPING, **_TYPES}
+        TYPE_MAPPING: ClassVar[dict[Any, str]] = {**PostgresGenerator.TYPE_MAPPING, **_TYPES}
         TRANSFORMS: ClassVar[dict[Any, Any]] = {
-            **Postgres.Generator.TRANSFORMS,
+            **PostgresGenerator.TRANSFORMS,
             exp.Array: lambda writer, array: f"make_array({writer.expressions(array, flat=True)})",
             exp.IgnoreNulls: lambda writer, call: f"{writer.sql(call, 'this')} IGNORE NULLS",
             exp.Not: _write_negation,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, TypeGuard
 
 import pyarrow as pa
 from sqlglot import exp
@@ -45,10 +45,15 @@ def literal_units(tree: Tree) -> None:
                 tree.replace(literal, _write(literal, unit))
 
 
-def _is_literal(member: exp.Expr) -> bool:
+def _is_literal(member: exp.Expr) -> TypeGuard[exp.Cast]:
     """Return whether an expression is a literal of a time in nanoseconds."""
-    is_cast = isinstance(member, exp.Cast) and isinstance(member.this, exp.Literal) and member.this.is_string
-    return is_cast and member.to.this in _ZONES and not member.to.expressions
+    return (
+        isinstance(member, exp.Cast)
+        and isinstance(member.this, exp.Literal)
+        and member.this.is_string
+        and member.to.this in _ZONES
+        and not member.to.expressions
+    )
 
 
 def _write(literal: exp.Cast, unit: str) -> exp.Expr:
