@@ -12,14 +12,18 @@ def listed_arrays(tree: Tree) -> None:
     """Compare with the values of an array one by one, since an array has one type.
 
         SELECT id FROM p WHERE price = ANY (ARRAY[1.1, 4.44]) AND price <> ALL (ARRAY[9.95])
-    ->  SELECT id FROM p WHERE price IN (1.1, 4.44) AND NOT price IN (9.95)
+    ->  SELECT id FROM p WHERE price IN (1.1, 4.44) AND price NOT IN (9.95)
     """
     for node in list(tree.root.find_all(exp.EQ, exp.NEQ))[::-1]:
-        of_any = isinstance(node, exp.EQ) and isinstance(node.expression, exp.Any)
-        of_all = isinstance(node, exp.NEQ) and isinstance(node.expression, exp.All)
-        values = _list_values(node.expression.this) if of_any or of_all else []
+        quantified = node.expression
+        of_all = isinstance(node, exp.NEQ)
+        # sqlglot reads ALL before an array as a function.
+        is_call = isinstance(quantified, exp.Anonymous) and quantified.name.upper() == "ALL"
+        if not (is_call if of_all else isinstance(quantified, exp.Any)):
+            continue
+        values = _list_values(quantified.expressions[0] if is_call else quantified.this)
         if values:
-            found: exp.Expr = exp.In(this=node.this.copy(), expressions=[value.copy() for value in values])
+            found = exp.In(this=node.this.copy(), expressions=[value.copy() for value in values])
             tree.replace(node, exp.Not(this=found) if of_all else found)
 
 

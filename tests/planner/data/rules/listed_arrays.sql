@@ -4,7 +4,7 @@ t (id BIGINT, i BIGINT, s TEXT, ts TIMESTAMP(6), at TIMESTAMP(6) of New York).
 ## arrays that are written out
 SELECT id FROM p WHERE price = ANY (ARRAY[1.1, 4.44]) AND price <> ALL (make_array(9.95))
 --
-SELECT id FROM p WHERE price IN (1.1, 4.44) AND price <> ALL(make_array(9.95))
+SELECT id FROM p WHERE price IN (1.1, 4.44) AND price NOT IN (9.95)
 
 ## other comparisons
 SELECT id FROM p WHERE price > ANY (SELECT f FROM p) AND price IN (1, 2)
