@@ -18,11 +18,11 @@ from planner.sql.rules.decimal_literals import decimal_literals
 from planner.sql.rules.decimals_as_doubles import decimals_as_doubles
 from planner.sql.rules.dialect import parse_query, write_sql
 from planner.sql.rules.listed_arrays import listed_arrays
-from planner.sql.rules.literal_units import literal_units
 from planner.sql.rules.lossy_casts import lossy_casts
 from planner.sql.rules.real_literals import real_literals
 from planner.sql.rules.rounded_decimals import rounded_decimals
 from planner.sql.rules.short_times import short_times
+from planner.sql.rules.time_units import time_units
 from planner.sql.rules.tree import Rule, Tree, concerns
 from planner.sql.rules.wide_decimals import wide_decimals
 from planner.sql.rules.zoned_times import zoned_times
@@ -35,7 +35,7 @@ RULES: Final[tuple[Rule, ...]] = (
     rounded_decimals,
     wide_decimals,
     short_times,
-    literal_units,
+    time_units,
     zoned_times,
     lossy_casts,
 )

@@ -35,6 +35,14 @@ _NEGATED: Final = (exp.In, exp.Between, exp.Like, exp.ILike, exp.SimilarTo, exp.
 
 def _write_negation(writer: PostgresGenerator, negation: exp.Not) -> str:
     """Write `x NOT IN (..)` and `x IS NOT NULL`, which DataFusion plans otherwise than `NOT x IN (..)`."""
+    if isinstance(negation.parent, exp.Binary | exp.In | exp.Between) and not isinstance(
+        negation.parent, exp.Connector
+    ):
+        return f"({_write_bare_negation(writer, negation)})"
+    return _write_bare_negation(writer, negation)
+
+
+def _write_bare_negation(writer: PostgresGenerator, negation: exp.Not) -> str:
     operand = negation.this
     if not isinstance(operand, _NEGATED):
         return writer.not_sql(negation)
@@ -65,6 +73,13 @@ class DataFusion(Postgres):
             for name, parser in PostgresParser.FUNCTION_PARSERS.items()
             if name in _CALLS_WITH_SYNTAX
         }
+
+        def _parse_position(self, haystack_first: bool = False) -> exp.Expr:  # type: ignore[override]  # noqa: ARG002, FBT001, FBT002
+            """Parse `position(x IN s)`; `position(s, x)` is a function, with the text first."""
+            arguments = self._parse_csv(self._parse_bitwise)
+            if self._match(TokenType.IN):
+                return exp.StrPosition(this=self._parse_bitwise(), substr=arguments[0])
+            return exp.Anonymous(this="position", expressions=arguments)
 
     class Generator(PostgresGenerator):
         """Writes what DataFusion reads."""

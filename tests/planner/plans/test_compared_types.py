@@ -40,6 +40,7 @@ TIMES = pa.schema(
         pa.field("ns", pa.timestamp("ns")),
         pa.field("u", pa.timestamp("us")),
         pa.field("i", pa.int64()),
+        pa.field("far", pa.timestamp("us")),
     ]
 )
 Ask = Callable[..., Any]
@@ -51,10 +52,11 @@ def _price(number: int, price: str, f: float, big: str | None = None) -> dict[st
 
 
 def _time(number: int, at: dt.datetime, n: dt.datetime, **others: object) -> dict[str, Any]:
-    return dict.fromkeys(TIMES.names) | {"id": number, "at": at, "n": n} | others
+    return dict.fromkeys(TIMES.names) | {"id": number, "at": at, "n": n, "far": FAR} | others
 
 
 NOON = dt.datetime(2024, 7, 1, 12)
+FAR = dt.datetime(9999, 12, 31)
 SKIPPED = dt.datetime(2024, 3, 10, 2, 30)
 """A time of day that New York's clocks skip."""
 EIGHT = dt.datetime(2024, 3, 10, 8)
@@ -263,6 +265,11 @@ TIME_CONDITIONS = [
     ("n = '2024-03-10 02:30'", [3]),
     ("coalesce(n, TIMESTAMP '2024-03-10 02:30:00') < TIMESTAMP '2024-07-01 00:00:00'", [3]),
     ("n NOT IN (u, TIMESTAMP '2024-03-10 02:30:00')", [2]),
+    ("nullif(far, TIMESTAMP '2024-03-10 02:30:00') = far", [2, 3]),
+    ("CASE far WHEN TIMESTAMP '9999-12-31 00:00:00' THEN TRUE END", [2, 3]),
+    ("far NOT IN (n, TIMESTAMP '2024-03-10 02:30:00')", [2, 3]),
+    ("far > CAST(n AS DATE) AND far <> CAST(n AS DATE)", [2, 3]),
+    ("greatest(far, TIMESTAMP '2024-03-10 02:30:00', CAST(n AS DATE)) = far", [2, 3]),
     ("n > TIMESTAMP '2024-03-10 02:31'", [2]),
     ("CAST(d AS INT) = 1", [2, 3]),
     ("d::int IN (1, 7)", [2, 3]),

@@ -15,3 +15,13 @@ SELECT coalesce(ts, CAST('2024-03-10 02:30:00.123456789' AS TIMESTAMP)) AS x FRO
 SELECT id FROM t WHERE ts IN (CAST('2024-03-10 02:30:00' AS TIMESTAMP)) AND ts > CAST('2024-03-10 02:30:00' AS TIMESTAMP)
 --
 SELECT id FROM t WHERE ts IN (CAST('2024-03-10 02:30:00' AS TIMESTAMP)) AND ts > CAST('2024-03-10 02:30:00' AS TIMESTAMP)
+
+## dates
+SELECT coalesce(CAST(s AS DATE), ts) AS x FROM t WHERE ts = CAST(s AS DATE) AND ts > CAST('2024-03-10' AS DATE)
+--
+SELECT coalesce(arrow_cast(CAST(s AS DATE), 'Timestamp(Microsecond, None)'), ts) AS x FROM t WHERE ts = arrow_cast(CAST(s AS DATE), 'Timestamp(Microsecond, None)') AND ts > CAST('2024-03-10' AS DATE)
+
+## CASE of a time
+SELECT CASE ts WHEN TIMESTAMP '2024-03-10 02:30:00' THEN 1 END AS x FROM t
+--
+SELECT CASE ts WHEN arrow_cast('2024-03-10 02:30:00', 'Timestamp(Microsecond, None)') THEN 1 END AS x FROM t
