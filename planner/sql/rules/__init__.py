@@ -24,6 +24,7 @@ from planner.sql.rules.rounded_decimals import rounded_decimals
 from planner.sql.rules.short_times import short_times
 from planner.sql.rules.time_units import time_units
 from planner.sql.rules.tree import Rule, Tree, concerns
+from planner.sql.rules.unsigned_differences import unsigned_differences
 from planner.sql.rules.wide_decimals import wide_decimals
 from planner.sql.rules.zoned_times import zoned_times
 
@@ -38,6 +39,7 @@ RULES: Final[tuple[Rule, ...]] = (
     time_units,
     zoned_times,
     lossy_casts,
+    unsigned_differences,
 )
 _KEPT_TEXTS: Final = 1024
 _BEFORE_QUERIES: Final = re.compile(

@@ -191,6 +191,7 @@ def test_a_decimal_beside_numbers(lake: QueryEngine, condition: str, found: list
         ("SELECT price + f FROM p WHERE id = 1", [2.2]),
         ("SELECT 4.44", [4.44]),
         ("SELECT 1.0 / 3", [1.0 / 3]),
+        ("SELECT CAST(id AS INT UNSIGNED) - CAST(3 AS INT UNSIGNED) FROM p", [-2, -1, 0, 1]),
         (
             (
                 "SELECT count(*) FROM generate_series(1, 999) g(n) "
