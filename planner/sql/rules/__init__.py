@@ -18,21 +18,29 @@ from planner.sql.rules.computed_sort_keys import computed_sort_keys
 from planner.sql.rules.decimal_literals import decimal_literals
 from planner.sql.rules.decimals_as_doubles import decimals_as_doubles
 from planner.sql.rules.dialect import parse_query, write_sql
+from planner.sql.rules.listed_arrays import listed_arrays
 from planner.sql.rules.lossy_casts import lossy_casts
 from planner.sql.rules.real_literals import real_literals
+from planner.sql.rules.rounded_decimals import rounded_decimals
 from planner.sql.rules.short_times import short_times
+from planner.sql.rules.time_units import time_units
 from planner.sql.rules.tree import Rule, Tree, concerns
+from planner.sql.rules.unsigned_differences import unsigned_differences
 from planner.sql.rules.wide_decimals import wide_decimals
 from planner.sql.rules.zoned_times import zoned_times
 
 RULES: Final[tuple[Rule, ...]] = (
+    listed_arrays,
     decimal_literals,
     decimals_as_doubles,
     real_literals,
+    rounded_decimals,
     wide_decimals,
     short_times,
+    time_units,
     zoned_times,
     lossy_casts,
+    unsigned_differences,
     computed_sort_keys,
 )
 _KEPT_TEXTS: Final = 1024

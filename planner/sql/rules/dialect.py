@@ -11,7 +11,9 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.postgres import Postgres
 from sqlglot.errors import SqlglotError
-from sqlglot.tokens import TokenType
+from sqlglot.generators.postgres import PostgresGenerator
+from sqlglot.parsers.postgres import PostgresParser
+from sqlglot.tokenizer_core import TokenType
 
 _TYPES: Final = {
     exp.DType.TINYINT: "TINYINT",
@@ -31,8 +33,16 @@ _CALLS_WITH_SYNTAX: Final = frozenset(
 _NEGATED: Final = (exp.In, exp.Between, exp.Like, exp.ILike, exp.SimilarTo, exp.Is)
 
 
-def _write_negation(writer: Postgres.Generator, negation: exp.Not) -> str:
+def _write_negation(writer: PostgresGenerator, negation: exp.Not) -> str:
     """Write `x NOT IN (..)` and `x IS NOT NULL`, which DataFusion plans otherwise than `NOT x IN (..)`."""
+    if isinstance(negation.parent, exp.Binary | exp.In | exp.Between) and not isinstance(
+        negation.parent, exp.Connector
+    ):
+        return f"({_write_bare_negation(writer, negation)})"
+    return _write_bare_negation(writer, negation)
+
+
+def _write_bare_negation(writer: PostgresGenerator, negation: exp.Not) -> str:
     operand = negation.this
     if not isinstance(operand, _NEGATED):
         return writer.not_sql(negation)
@@ -54,22 +64,29 @@ class DataFusion(Postgres):
             "TINYINT": TokenType.TINYINT,
         }
 
-    class Parser(Postgres.Parser):
+    class Parser(PostgresParser):
         """Reads a function as its name and its arguments."""
 
         FUNCTIONS: ClassVar[dict[str, Any]] = {}
         FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
             name: parser
-            for name, parser in Postgres.Parser.FUNCTION_PARSERS.items()
+            for name, parser in PostgresParser.FUNCTION_PARSERS.items()
             if name in _CALLS_WITH_SYNTAX
         }
 
-    class Generator(Postgres.Generator):
+        def _parse_position(self, haystack_first: bool = False) -> exp.Expr:  # type: ignore[override]  # noqa: ARG002, FBT001, FBT002
+            """Parse `position(x IN s)`; `position(s, x)` is a function, with the text first."""
+            arguments = self._parse_csv(self._parse_bitwise)
+            if self._match(TokenType.IN):
+                return exp.StrPosition(this=self._parse_bitwise(), substr=arguments[0])
+            return exp.Anonymous(this="position", expressions=arguments)
+
+    class Generator(PostgresGenerator):
         """Writes what DataFusion reads."""
 
-        TYPE_MAPPING: ClassVar[dict[Any, str]] = {**Postgres.Generator.TYPE_MAPPING, **_TYPES}
+        TYPE_MAPPING: ClassVar[dict[Any, str]] = {**PostgresGenerator.TYPE_MAPPING, **_TYPES}
         TRANSFORMS: ClassVar[dict[Any, Any]] = {
-            **Postgres.Generator.TRANSFORMS,
+            **PostgresGenerator.TRANSFORMS,
             exp.Array: lambda writer, array: f"make_array({writer.expressions(array, flat=True)})",
             exp.IgnoreNulls: lambda writer, call: f"{writer.sql(call, 'this')} IGNORE NULLS",
             exp.Not: _write_negation,

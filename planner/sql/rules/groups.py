@@ -176,11 +176,9 @@ def unify_types(
 
 def recast(tree: Tree, member: exp.Expr, cast: Cast) -> None:
     """Give a member of a group another type."""
-    is_column = isinstance(member, exp.Subquery) and (
-        member.arg_key == "query" or isinstance(member.parent, exp.Any | exp.All)
-    )
-    if is_column:
-        query = member.this
+    is_quantified = isinstance(member.parent, exp.Any | exp.All)
+    if isinstance(member, exp.Query) and (member.arg_key == "query" or is_quantified):
+        query = member.this if isinstance(member, exp.Subquery) else member
         recast_outputs(tree, Branch(query, tree.find_outputs(query), _list_items(query)), {0: cast})
     else:
         tree.replace(member, cast(member.copy()))
@@ -246,8 +244,8 @@ def _list_groups(node: exp.Expr) -> Iterator[Group]:
 
 def _unwrap_any(operand: exp.Expr) -> exp.Expr:
     """Return the subquery of `= ANY (SELECT ..)`; other operands as they are."""
-    is_query = isinstance(operand, exp.Any | exp.All) and isinstance(operand.this, exp.Subquery)
-    return operand.this if is_query else operand
+    is_quantified = isinstance(operand, exp.Any | exp.All) and isinstance(operand.this, exp.Query)
+    return operand.this if is_quantified else operand
 
 
 def _skip_brackets(node: exp.Expr | None) -> exp.Expr | None:

@@ -23,7 +23,8 @@ def short_times(tree: Tree) -> None:
     ->  SELECT id FROM t WHERE at > '2024-03-10 02:30:00'
     """
     for cast in tree.root.find_all(exp.Cast):
-        if tree.guess_families(cast) in ({"instant"}, {"zoned"}):
+        families = tree.guess_families(cast)
+        if families is not None and families <= {"instant", "zoned"}:
             _add_seconds(tree, cast.this)
     for group in find_groups(tree):
         literals = [member for member in group.members if _is_short(member)]

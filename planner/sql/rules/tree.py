@@ -147,7 +147,9 @@ class Tree:
     def find_field(self, expression: exp.Expr) -> pa.Field | None:
         """Return the name and the type that an expression has as a column of a result, without an alias."""
         select = expression.parent_select
-        probe = exp.Select(expressions=[expression.copy()])
+        copy = expression.copy()
+        is_bare = isinstance(copy, exp.Select | exp.SetOperation)
+        probe = exp.Select(expressions=[exp.Subquery(this=copy) if is_bare else copy])
         while True:
             if select is not None:
                 _read_same_rows(probe, select)

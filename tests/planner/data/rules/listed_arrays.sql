@@ -1,0 +1,13 @@
+Tables: p (id BIGINT, price DECIMAL(10, 2), big DECIMAL(38, 2), f DOUBLE, r REAL, n BIGINT),
+t (id BIGINT, i BIGINT, s TEXT, ts TIMESTAMP(6), at TIMESTAMP(6) of New York),
+w (u INT UNSIGNED, v BIGINT UNSIGNED).
+
+## arrays that are written out
+SELECT id FROM p WHERE price = ANY (ARRAY[1.1, 4.44]) AND price <> ALL (make_array(9.95))
+--
+SELECT id FROM p WHERE price IN (1.1, 4.44) AND price NOT IN (9.95)
+
+## other comparisons
+SELECT id FROM p WHERE price > ANY (SELECT f FROM p) AND price IN (1, 2)
+--
+SELECT id FROM p WHERE price > ANY (SELECT f FROM p) AND price IN (1, 2)
