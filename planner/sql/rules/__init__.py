@@ -14,13 +14,23 @@ import pyarrow as pa
 from cachetools import LRUCache
 from sqlglot.tokens import TokenType
 
+from planner.sql.rules.contained_lists import contained_lists
 from planner.sql.rules.decimal_literals import decimal_literals
 from planner.sql.rules.dialect import DataFusion, parse_query, write_sql
+from planner.sql.rules.disjoint_lists import disjoint_lists
+from planner.sql.rules.matched_texts import matched_texts
+from planner.sql.rules.powers import powers
 from planner.sql.rules.tree import Tree
 
 Rule: TypeAlias = Callable[[Tree], None]
 """Changes a tree."""
-RULES: Final[tuple[Rule, ...]] = (decimal_literals,)
+RULES: Final[tuple[Rule, ...]] = (
+    decimal_literals,
+    disjoint_lists,
+    matched_texts,
+    contained_lists,
+    powers,
+)
 _KEPT_TEXTS: Final = 1024
 _BEFORE_QUERIES: Final = frozenset({"EXPLAIN", "ANALYZE", "VERBOSE", "FORMAT", "TREE", "INDENT", "DESCRIBE"})
 

@@ -22,6 +22,7 @@ TABLES = {
         "n": pa.int64(),
     },
     "t": {"id": pa.int64(), "i": pa.int64(), "s": pa.string(), "ts": pa.timestamp("us"), "at": ZONED},
+    "lists": {"id": pa.int64(), "l": pa.list_(pa.int64()), "m": pa.list_(pa.int64())},
 }
 
 

@@ -1,0 +1,92 @@
+"""Conditions on two lists of one value keep their NULL."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from sqlglot import exp
+
+from planner.sql.rules.dialect import write_sql
+from planner.sql.rules.tree import Tree
+
+_Membership: TypeAlias = tuple[exp.Expr, str]
+"""A condition, and the value that is in its list."""
+
+
+def disjoint_lists(tree: Tree) -> None:
+    """Keep the lists of one value apart where NULL is not FALSE.
+
+    DataFusion makes one list of two. If that is empty, it replaces both conditions by TRUE or FALSE, also for
+    rows in which the value is NULL.
+
+        SELECT NOT (i IN (1) AND i IN (2)) FROM t
+    ->  SELECT NOT (nullif(i IN (1), NULL) AND nullif(i IN (2), NULL)) FROM t
+    """
+    found = list(_find_memberships(tree.root))
+    renamed = {one.alias for one in tree.root.find_all(exp.Alias, exp.TableAlias)}
+    renamed |= {column.name for one in tree.root.find_all(exp.TableAlias) for column in one.columns}
+    values = Counter("" if value in renamed else value for _, value in found)
+    for condition, value in found:
+        others = len(found) if value in renamed or _is_output(condition) else values[value] + values[""]
+        if others > 1 and not _may_be_false(condition):
+            whole = condition.parent if _is_negated(condition) else condition
+            tree.replace(whole, exp.Anonymous(this="nullif", expressions=[whole.copy(), exp.null()]))
+
+
+def _find_memberships(root: exp.Expr) -> Iterator[_Membership]:
+    """Yield conditions that are lists for DataFusion: IN, and `=` of one value that OR connects."""
+    for node in root.walk(prune=lambda node: isinstance(node, exp.Or) and bool(_find_common(node))):
+        if isinstance(node, exp.In) and not node.args.get("query") and not node.args.get("unnest"):
+            yield node, _name(node.this)
+        elif isinstance(node, exp.Or) and (common := _find_common(node)):
+            yield node, min(common)
+
+
+def _find_common(node: exp.Expr) -> frozenset[str]:
+    """Return the values that are compared in all operands of OR."""
+    node = node.unnest()
+    if isinstance(node, exp.Or):
+        return _find_common(node.this) & _find_common(node.expression)
+    if isinstance(node, exp.EQ):
+        sides = (node.this, node.expression)
+        return frozenset(_name(side) for side in sides if not isinstance(side, exp.Literal))
+    return frozenset({_name(node.this)} if isinstance(node, exp.In) else ())
+
+
+def _name(value: exp.Expr) -> str:
+    """Return the text of an expression without the names of relations."""
+    value = value.unnest().copy()
+    for column in value.find_all(exp.Column):
+        column.replace(exp.column(column.this.name.casefold()))
+    return value.name.casefold() if isinstance(value, exp.Column) else write_sql(value)
+
+
+def _is_negated(condition: exp.Expr) -> bool:
+    return isinstance(condition, exp.In) and isinstance(condition.parent, exp.Not)
+
+
+def _find_clause(condition: exp.Expr) -> tuple[exp.Expr, exp.Expr, bool]:
+    """Return what AND and OR connect with a condition, what that is part of, and whether there is an OR."""
+    inner = condition.parent if _is_negated(condition) else condition
+    is_any = False
+    while isinstance(inner.parent, exp.And | exp.Or | exp.Paren):
+        inner = inner.parent
+        is_any |= isinstance(inner, exp.Or)
+    return inner, inner.parent, is_any
+
+
+def _may_be_false(condition: exp.Expr) -> bool:
+    """Return whether a row is left out if the condition is FALSE in the place of NULL, and never TRUE."""
+    inner, clause, is_any = _find_clause(condition)
+    is_condition = isinstance(clause, exp.Where | exp.Having | exp.Qualify) or inner.arg_key == "on"
+    return is_condition and not (is_any and _is_negated(condition))
+
+
+def _is_output(condition: exp.Expr) -> bool:
+    """Return whether a column of a query may have the condition as a part, and may be read elsewhere."""
+    node = condition
+    while node.parent is not None and not isinstance(node.parent, exp.Query):
+        node = node.parent
+    return node.arg_key == "expressions"
