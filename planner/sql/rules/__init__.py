@@ -16,11 +16,16 @@ from sqlglot.tokens import TokenType
 
 from planner.sql.rules.contained_lists import contained_lists
 from planner.sql.rules.decimal_literals import decimal_literals
+from planner.sql.rules.defaults_of_rows import defaults_of_rows
 from planner.sql.rules.dialect import DataFusion, parse_query, write_sql
 from planner.sql.rules.disjoint_lists import disjoint_lists
+from planner.sql.rules.dotted_fields import dotted_fields
 from planner.sql.rules.matched_texts import matched_texts
+from planner.sql.rules.multiplied_intervals import multiplied_intervals
 from planner.sql.rules.powers import powers
+from planner.sql.rules.repeated_groups import repeated_groups
 from planner.sql.rules.tree import Tree
+from planner.sql.rules.windows_of_times import windows_of_times
 
 Rule: TypeAlias = Callable[[Tree], None]
 """Changes a tree."""
@@ -30,6 +35,11 @@ RULES: Final[tuple[Rule, ...]] = (
     matched_texts,
     contained_lists,
     powers,
+    repeated_groups,
+    windows_of_times,
+    defaults_of_rows,
+    multiplied_intervals,
+    dotted_fields,
 )
 _KEPT_TEXTS: Final = 1024
 _BEFORE_QUERIES: Final = frozenset({"EXPLAIN", "ANALYZE", "VERBOSE", "FORMAT", "TREE", "INDENT", "DESCRIBE"})
