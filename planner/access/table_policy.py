@@ -26,7 +26,13 @@ from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionErro
 from memwal.transforms.determinism import find_unstable_parts, list_subexpressions
 from planner.access.rights import TableAccess
 from planner.bridge.plan_shape import find_direct_shape
-from planner.bridge.row_expressions import ROW_FUNCTIONS, evaluate, policy_context, run_on_own_thread
+from planner.bridge.row_expressions import (
+    ROW_FUNCTIONS,
+    evaluate,
+    policy_context,
+    rewrite_expression,
+    run_on_own_thread,
+)
 from planner.predicates.predicate import Predicate, decode
 from planner.sql.standard.row_expressions import mend_expression
 
@@ -115,7 +121,7 @@ def _plan_policy(
 
 def _mend(what: str, expression: str, schema: pa.Schema) -> str:
     try:
-        return mend_expression(expression, schema, reads_json=True)
+        return rewrite_expression(mend_expression(expression, schema, reads_json=True), schema)
     except LanceGatewayError as error:
         raise _policy_error(f"{what} {expression!r}", error) from error
 

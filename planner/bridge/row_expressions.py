@@ -23,6 +23,7 @@ from memwal.errors import LanceGatewayError
 from planner.bridge.json.functions import JSON_FUNCTIONS, WRITERS, register_json
 from planner.bridge.plan_reading import Expression
 from planner.bridge.run_control import raise_panics
+from planner.sql.rules import apply_rules
 from planner.sql.tokens import quote
 
 _TABLE = "rows"
@@ -55,6 +56,20 @@ def policy_context() -> SessionContext:
 def register_row_functions(context: SessionContext) -> None:
     """Register the functions that read JSON, for expressions of policies."""
     register_json(context, ROW_FUNCTIONS, _Calls())
+
+
+def rewrite_expression(expression: str, schema: pa.Schema) -> str:
+    """Rewrite an expression over the columns of one row by the rules for queries."""
+
+    def rewrite() -> str:
+        context = policy_context()
+        context.register_record_batches(_TABLE, [[pa.RecordBatch.from_pylist([], schema)]])
+        head, tail = "SELECT (", f") FROM {_TABLE}"
+        query = f"{head}{expression}\n{tail}"
+        rewritten = apply_rules(query, [schema], (), lambda sql: context.sql(sql).schema())
+        return expression if rewritten == query else rewritten.removeprefix(head).removesuffix(tail)
+
+    return run_on_own_thread(rewrite)
 
 
 def evaluate(

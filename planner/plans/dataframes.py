@@ -47,6 +47,7 @@ from planner.search.search_call import SearchCall
 from planner.search.search_scan import build_search_leaf
 from planner.sql.rewrites.scalar_subqueries import keep_conditions_in_place
 from planner.sql.rules import RewrittenTexts
+from planner.tables.sources.base_table import BaseTable
 from planner.tables.state.catalog import Catalog
 from planner.tables.visibility.visibility import Visibility
 
@@ -199,26 +200,17 @@ class Frames:
             nulls = () if typing else [name for name, value in values.items() if not value.is_valid]
             replan = partial(plan_text, context, bound.kind, values=values, nulls=nulls, is_typed=not untyped)
             plan_part = partial(self._plan_part, context, values)
-            text = self._rewritten.rewrite(
-                text, schemas, [value.type for value in values.values()], plan_part
-            )
-            shown: Mapping[str, str] = {}
+            types = [value.type for value in values.values()]
+            read = (catalog.table(one.table, one.as_of).base for one in bound.references)
+            told = [_tell_uuids(*pair) for pair in zip(schemas, read, strict=True)]
+            text = self._rewritten.rewrite(text, told, types, plan_part)
             if not WRITERS.isdisjoint(bound.json_functions):
                 text, written = self._type_json(
                     context, run, register, None if untyped else values, text, written
                 )
-            if MULTISETS.search(text):
-                text, _ = number_equal_rows(text, plan_part)
-                written, shown = number_equal_rows(written, plan_part)
-            frame = plan_unique(bound.kind, replan, text, written, plan_part)
-            if not typing and loses_order(frame, text):
-                text, written = keep_order(text), keep_order(written)
-                frame = plan_unique(bound.kind, replan, text, written, plan_part)
+            frame = _plan_named(bound, replan, text, written, plan_part, keeps_order=not typing)
+            text = frame.text
             frame.moves_conditions, frame.mixing, frame.is_checked = moving, mixing, is_checked
-            # A statement that was written anew gives its results other names than clients expect.
-            names = bound.result_names
-            shown = {name: names.get(old, old) for name, old in {**shown, **frame.shown}.items()}
-            text, frame.shown = frame.text, {**names, **shown}
             if untyped:
                 return frame
             plan_again = partial(
@@ -386,6 +378,38 @@ class Frames:
         inner.lists_views = False  # The view may read the list of views, which would be made again for it.
         schema = normalize_schema(self.schema(self.plan(bound, inner, None, catalog)))
         return number_names(schema)
+
+
+def _plan_named(
+    bound: BoundStatement,
+    replan: Callable[[str, str], DataFrame],
+    text: str,
+    written: str,
+    plan_part: Callable[[str], pa.Schema],
+    *,
+    keeps_order: bool,
+) -> PlannedFrame:
+    """Plan a text, and give its results the names that clients expect of what was written."""
+    shown: Mapping[str, str] = {}
+    if MULTISETS.search(text):
+        text, _ = number_equal_rows(text, plan_part)
+        written, shown = number_equal_rows(written, plan_part)
+    frame = plan_unique(bound.kind, replan, text, written, plan_part)
+    if keeps_order and loses_order(frame, text):
+        text, written = keep_order(text), keep_order(written)
+        frame = plan_unique(bound.kind, replan, text, written, plan_part)
+    names = bound.result_names
+    shown = {name: names.get(old, old) for name, old in {**shown, **frame.shown}.items()}
+    frame.shown = {**names, **shown}
+    return frame
+
+
+def _tell_uuids(schema: pa.Schema, base: BaseTable) -> pa.Schema:
+    """Return the columns of a leaf, with the type of UUIDs for texts that are UUIDs."""
+    if not base.uuid_columns:
+        return schema
+    names = base.uuid_columns
+    return pa.schema([one.with_type(pa.uuid()) if one.name in names else one for one in schema])
 
 
 def _list_wrong_rules(text: str, *, moving: bool) -> list[str]:

@@ -8,6 +8,7 @@ float32, timestamps without zone (in UTC), and parameters in milliseconds.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -57,8 +58,13 @@ def bind_value(number: int, value: pa.Scalar, kind: pa.DataType) -> pa.Scalar:
         numbers = read_vector(value.as_py())
         if numbers is not None:
             return pa.scalar(numbers, kind)
+    if pa.types.is_timestamp(kind) and kind.tz is not None and pa.types.is_string(value.type):
+        with suppress(pa.ArrowInvalid):  # It has a zone; without one, it is a time of UTC.
+            return value.cast(pa.timestamp(kind.unit)).cast(kind)
     try:
-        return value.cast(kind)
+        cast = value.cast(kind)
+        is_rounded = pa.types.is_decimal(kind) and pa.types.is_floating(value.type)
+        return value if is_rounded and not cast.cast(value.type).equals(value) else cast
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         # DataFusion may compare it as it is (a decimal with an int column).
         if are_comparable(value.type, kind):

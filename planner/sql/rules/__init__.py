@@ -1,36 +1,51 @@
 """Rules that rewrite the tree of a query for DataFusion, in the order in which they are applied.
 
 A rule is a module with one function of its name. Its docstring shows a query before and after, and its
-fixtures are titled pairs in `tests/planner/data/rules/`. Rules see the text for DataFusion: names are private,
-views are expanded, and the types of columns and parameters are known.
+fixtures are titled pairs in `tests/planner/data/rules/`. Rules see the text for DataFusion: names are
+private, views are expanded, and the types of columns and parameters are known.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
-from typing import Final, TypeAlias
+from typing import Final
 
 import pyarrow as pa
 from cachetools import LRUCache
-from sqlglot.tokens import TokenType
 
 from planner.sql.rules.contained_lists import contained_lists
 from planner.sql.rules.decimal_literals import decimal_literals
+from planner.sql.rules.decimals_as_doubles import decimals_as_doubles
 from planner.sql.rules.defaults_of_rows import defaults_of_rows
-from planner.sql.rules.dialect import DataFusion, parse_query, write_sql
+from planner.sql.rules.dialect import parse_query, write_sql
 from planner.sql.rules.disjoint_lists import disjoint_lists
 from planner.sql.rules.dotted_fields import dotted_fields
+from planner.sql.rules.literal_units import literal_units
+from planner.sql.rules.lossy_casts import lossy_casts
 from planner.sql.rules.matched_texts import matched_texts
 from planner.sql.rules.multiplied_intervals import multiplied_intervals
 from planner.sql.rules.powers import powers
+from planner.sql.rules.real_literals import real_literals
 from planner.sql.rules.repeated_groups import repeated_groups
-from planner.sql.rules.tree import Tree
+from planner.sql.rules.rounded_decimals import rounded_decimals
+from planner.sql.rules.short_times import short_times
+from planner.sql.rules.tree import Rule, Tree, concerns
+from planner.sql.rules.uuid_literals import uuid_literals
+from planner.sql.rules.wide_decimals import wide_decimals
 from planner.sql.rules.windows_of_times import windows_of_times
+from planner.sql.rules.zoned_times import zoned_times
 
-Rule: TypeAlias = Callable[[Tree], None]
-"""Changes a tree."""
 RULES: Final[tuple[Rule, ...]] = (
     decimal_literals,
+    decimals_as_doubles,
+    real_literals,
+    rounded_decimals,
+    wide_decimals,
+    short_times,
+    literal_units,
+    zoned_times,
+    lossy_casts,
     disjoint_lists,
     matched_texts,
     contained_lists,
@@ -40,16 +55,27 @@ RULES: Final[tuple[Rule, ...]] = (
     defaults_of_rows,
     multiplied_intervals,
     dotted_fields,
+    uuid_literals,
 )
 _KEPT_TEXTS: Final = 1024
-_BEFORE_QUERIES: Final = frozenset({"EXPLAIN", "ANALYZE", "VERBOSE", "FORMAT", "TREE", "INDENT", "DESCRIBE"})
+_BEFORE_QUERIES: Final = re.compile(
+    r"\s*(?:EXPLAIN|DESCRIBE|DESC)\b(?:\s+(?:ANALYZE|VERBOSE|FORMAT\s+\w+))*\s+(?=SELECT|WITH|\(|VALUES)",
+    re.IGNORECASE,
+)
 
 
-def apply_rules(sql: str, find_schema: Callable[[str], pa.Schema]) -> str:
+def apply_rules(
+    sql: str,
+    schemas: Sequence[pa.Schema],
+    types: Sequence[pa.DataType],
+    find_schema: Callable[[str], pa.Schema],
+) -> str:
     """Rewrite a query, or EXPLAIN of one, by the rules.
 
     Args:
         sql: the text for DataFusion.
+        schemas: of its tables.
+        types: of its parameters.
         find_schema: plans a query over the same tables and parameters, and returns the schema of its result.
 
     Returns:
@@ -58,12 +84,17 @@ def apply_rules(sql: str, find_schema: Callable[[str], pa.Schema]) -> str:
     Raises:
         LanceGatewayError: a rule refuses the statement.
     """
+    kinds = {str(kind) for kind in (*types, *(kind for schema in schemas for kind in schema.types))}
+    searched = f"{' '.join(kinds)} {sql}"
+    rules = [rule for rule in RULES if concerns(rule, searched)]
+    if not rules:
+        return sql
     start = _find_query(sql)
     root = parse_query(sql[start:])
     if root is None:
         return sql
-    tree = Tree(root, find_schema)
-    for rule in RULES:
+    tree = Tree(root, find_schema, [column for schema in schemas for column in schema])
+    for rule in rules:
         rule(tree)
     return sql[:start] + write_sql(tree.root) if tree.is_changed else sql
 
@@ -87,27 +118,16 @@ class RewrittenTexts:
         types: Sequence[pa.DataType],
         find_schema: Callable[[str], pa.Schema],
     ) -> str:
-        """Return what `apply_rules` does.
-
-        Args:
-            sql: the text for DataFusion.
-            schemas: of its tables, in the order of their references.
-            types: of its parameters.
-            find_schema: see `apply_rules`.
-        """
+        """Return what `apply_rules` does, with the schemas in the order of the references."""
         kept = self._kept.get(sql)
         if kept is not None and kept[0] == schemas and kept[1] == types:
             return kept[2]
-        rewritten = apply_rules(sql, find_schema)
+        rewritten = apply_rules(sql, schemas, types, find_schema)
         self._kept[sql] = schemas, types, rewritten
         return rewritten
 
 
 def _find_query(sql: str) -> int:
     """Return where the query begins in EXPLAIN of one; 0 for others."""
-    if not sql.lstrip()[:8].upper().startswith(("EXPLAIN", "DESCRIBE")):
-        return 0
-    for token in DataFusion().tokenize(sql):
-        if token.text.upper() not in _BEFORE_QUERIES:
-            return token.start
-    return 0
+    before = _BEFORE_QUERIES.match(sql)
+    return before.end() if before else 0

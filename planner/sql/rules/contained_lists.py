@@ -7,13 +7,14 @@ from typing import Final
 from sqlglot import exp
 
 from planner.sql.rules.dialect import parse_expression
-from planner.sql.rules.tree import Tree
+from planner.sql.rules.tree import Tree, for_texts
 
 _FUNCTIONS: Final = frozenset(
     {"array_has_all", "list_has_all", "array_has_any", "list_has_any", "arrays_overlap"}
 )
 
 
+@for_texts(r"\b(?:array|list)_has_a|\barrays_overlap\b|@>|<@")
 def contained_lists(tree: Tree) -> None:
     """Write a test of two lists that gives NULL if one of them is NULL.
 

@@ -2,100 +2,90 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import pyarrow as pa
 from sqlglot import exp
 
 from planner.sql.rules.dialect import parse_expression
-from planner.sql.rules.tree import Tree
+from planner.sql.rules.groups import find_groups, find_unions
+from planner.sql.rules.tree import Tree, find_family, for_texts
 
-_PAIRS: Final = (
-    *(exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ),
-    *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod),
-)
-_FUNCTIONS: Final = frozenset({"COALESCE", "NULLIF", "GREATEST", "LEAST", "NVL", "IFNULL"})
-"""Functions whose arguments are brought to one type."""
 _MAX_DIGITS: Final = 38
+_MAX_COMPARED_DIGITS: Final = 76
 
 
+@for_texts(r"(?:decimal|numeric|\bdec\b).*\.\d|\.\d.*(?:decimal|numeric|\bdec\b)")
 def decimal_literals(tree: Tree) -> None:
     """Write a literal with a fraction as a decimal beside a decimal.
 
-    DataFusion reads 4.44 as a double, and compares a double with a decimal as decimals of more digits, in which
-    4.44 is another number. Literals with an exponent, and those beside floating columns, remain doubles.
+    DataFusion reads 4.44 as a double, and compares a double with a decimal as decimals of more digits, in
+    which 4.44 is another number. Literals with an exponent and those beside floating columns stay doubles.
 
         SELECT id FROM p WHERE price = 4.44
     ->  SELECT id FROM p WHERE price = CAST('4.44' AS DECIMAL(3, 2))
     """
-    if not any(map(_has_fraction, tree.root.find_all(exp.Literal))):
-        return
-    # From the inside out, so that the types of operands are those that are planned.
-    for group in reversed(list(_find_groups(tree.root))):
-        literals = [literal for literal in map(_find_literal, group) if literal is not None]
-        if not literals:
+    for group in find_groups(tree):
+        literals = [one for member in group.members for one in find_literals(member) or ()]
+        others = [member for member in group.members if not find_literals(member)]
+        if not literals or not tree.may_mix(others, "decimal"):
             continue
-        kinds = [tree.find_type(member) for member in group if _find_literal(member) is None]
-        is_decimal = any(kind is not None and pa.types.is_decimal(kind) for kind in kinds)
-        if is_decimal and not any(kind is not None and pa.types.is_floating(kind) for kind in kinds):
-            for literal in literals:
-                tree.replace(literal, _write_decimal(literal.name))
+        kinds = [tree.find_type(member) for member in others]
+        most = _MAX_COMPARED_DIGITS if group.is_condition else _MAX_DIGITS
+        _replace_literals(tree, literals, kinds, most)
+    for branches in find_unions(tree):
+        for at in range(len(branches[0].fields)):
+            found = [find_literals(branch.items[at]) if branch.items else None for branch in branches]
+            united = [one for literals in found for one in literals or ()]
+            kinds = [
+                branch.fields[at].type
+                for branch, literals in zip(branches, found, strict=True)
+                if not literals
+            ]
+            _replace_literals(tree, united, kinds, _MAX_DIGITS)
 
 
-def _find_groups(root: exp.Expr) -> Iterator[Sequence[exp.Expr]]:
-    """Yield expressions that DataFusion brings to one type."""
-    for node in root.walk():
-        if isinstance(node, _PAIRS):
-            yield node.this, node.expression
-        elif isinstance(node, exp.In):
-            yield node.this, *node.expressions
-        elif isinstance(node, exp.Between):
-            yield node.this, node.args["low"], node.args["high"]
-        elif isinstance(node, exp.Case):
-            branches = node.args["ifs"]
-            if node.this is not None:
-                yield node.this, *(branch.this for branch in branches)
-            default = node.args.get("default")
-            yield *(branch.args["true"] for branch in branches), *(() if default is None else (default,))
-        elif isinstance(node, exp.Anonymous) and node.name.upper() in _FUNCTIONS:
-            yield node.expressions
-        elif isinstance(node, exp.Values):
-            rows = [row.expressions for row in node.expressions if isinstance(row, exp.Tuple)]
-            yield from zip(*rows, strict=False)
-        elif isinstance(node, exp.SetOperation) and not isinstance(node.parent, exp.SetOperation):
-            outputs = [select.expressions for select in _list_selects(node)]
-            if not any(item.is_star for items in outputs for item in items):
-                yield from ([item.unalias() for item in column] for column in zip(*outputs, strict=False))
+def _replace_literals(
+    tree: Tree, literals: Sequence[exp.Literal], kinds: Sequence[pa.DataType | None], most: int
+) -> None:
+    """Replace literals beside decimals, if no floats are beside them and decimals hold them."""
+    families = {find_family(kind) for kind in kinds if kind is not None}
+    fits = all(_count_digits(one)[0] <= most for one in literals)
+    if "decimal" in families and "floating" not in families and fits:
+        for literal in literals:
+            tree.replace(literal, _write_decimal(literal))
 
 
-def _list_selects(query: exp.Expr) -> list[exp.Select]:
-    """Return the queries that a set operation unites."""
-    query = query.unnest()
-    if isinstance(query, exp.SetOperation):
-        return [*_list_selects(query.this), *_list_selects(query.expression)]
-    return [query] if isinstance(query, exp.Select) else []
+def find_literals(member: exp.Expr) -> Sequence[exp.Literal] | None:
+    """Return the literals with a fraction in a constant number; None for other expressions."""
+    match member:
+        case exp.Paren() | exp.Neg():
+            return find_literals(member.this)
+        case exp.Literal() if not member.is_string:
+            whole, _, fraction = member.name.partition(".")
+            if whole.isdecimal() and not fraction:
+                return []
+            return [member] if (whole.isdecimal() or not whole) and fraction.isdecimal() else None
+        case exp.Add() | exp.Sub() | exp.Mul():
+            parts = [member.this, member.expression]
+        case exp.Case():
+            default = member.args.get("default")
+            parts = [branch.args["true"] for branch in member.args["ifs"]] + ([default] if default else [])
+        case _:
+            return None
+    found = [find_literals(part) for part in parts]
+    return None if None in found else [one for literals in found for one in literals or ()]
 
 
-def _find_literal(member: exp.Expr) -> exp.Literal | None:
-    """Return the literal with a fraction that an expression is, but for its sign; None for others."""
-    while isinstance(member, exp.Neg | exp.Paren):
-        member = member.this
-    return member if isinstance(member, exp.Literal) and _has_fraction(member) else None
-
-
-def _has_fraction(literal: exp.Literal) -> bool:
-    """Return whether a literal is a number with a fraction that a decimal holds, and without an exponent."""
+def _count_digits(literal: exp.Literal) -> tuple[int, int]:
+    """Return the precision and the scale of a number."""
     whole, _, fraction = literal.name.partition(".")
-    return (
-        not literal.is_string
-        and whole.isdigit() | (not whole)
-        and fraction.isdigit()
-        and (len(whole.lstrip("0")) + len(fraction) <= _MAX_DIGITS)
-    )
+    return max(len(whole.lstrip("0")) + len(fraction), 1), len(fraction)
 
 
-def _write_decimal(digits: str) -> exp.Expr:
-    whole, _, fraction = digits.partition(".")
-    precision = max(len(whole.lstrip("0")) + len(fraction), 1)
-    return parse_expression(f"CAST('{digits}' AS DECIMAL({precision}, {len(fraction)}))")
+def _write_decimal(literal: exp.Literal) -> exp.Expr:
+    precision, scale = _count_digits(literal)
+    if precision > _MAX_DIGITS:
+        return parse_expression(f"arrow_cast('{literal.name}', 'Decimal256({precision}, {scale})')")
+    return parse_expression(f"CAST('{literal.name}' AS DECIMAL({precision}, {scale}))")

@@ -6,13 +6,12 @@ from typing import Final
 
 from sqlglot import exp
 
-from planner.sql.rules.tree import Tree
+from planner.sql.rules.tree import Tree, for_texts
 
 _FUNCTIONS: Final = frozenset({"lag", "lead"})
-_PLANNED: Final = (exp.Literal, exp.Neg, exp.Null, exp.Boolean, exp.Cast, exp.Parameter, exp.Placeholder)
-"""Defaults that DataFusion takes."""
 
 
+@for_texts(r"\b(?:lag|lead)\s*\(.*,.*,")
 def defaults_of_rows(tree: Tree) -> None:
     """Write a default of `lag` and `lead` that is computed as the value where there is no such row.
 
@@ -23,7 +22,7 @@ def defaults_of_rows(tree: Tree) -> None:
     """
     for window in list(tree.root.find_all(exp.Window)):
         call = _find_call(window)
-        if call is None or len(call.expressions) < 3 or isinstance(call.expressions[2].unnest(), _PLANNED):
+        if call is None or len(call.expressions) < 3 or call.expressions[2].find(exp.Column) is None:
             continue
         value, offset, default = call.expressions
         call.set("expressions", [value, offset])

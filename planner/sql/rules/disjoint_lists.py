@@ -9,12 +9,13 @@ from typing import TypeAlias
 from sqlglot import exp
 
 from planner.sql.rules.dialect import write_sql
-from planner.sql.rules.tree import Tree
+from planner.sql.rules.tree import Tree, for_texts
 
 _Membership: TypeAlias = tuple[exp.Expr, str]
 """A condition, and the value that is in its list."""
 
 
+@for_texts(r"\bin\s*\(.*\bin\s*\(|\bor\b.*\bor\b|\bin\s*\(.*\bor\b|\bor\b.*\bin\s*\(")
 def disjoint_lists(tree: Tree) -> None:
     """Keep the lists of one value apart where NULL is not FALSE.
 
@@ -27,9 +28,11 @@ def disjoint_lists(tree: Tree) -> None:
     found = list(_find_memberships(tree.root))
     renamed = {one.alias for one in tree.root.find_all(exp.Alias, exp.TableAlias)}
     renamed |= {column.name for one in tree.root.find_all(exp.TableAlias) for column in one.columns}
+    is_read = sum(1 for _ in tree.root.find_all(exp.Select)) > 1
     values = Counter("" if value in renamed else value for _, value in found)
     for condition, value in found:
-        others = len(found) if value in renamed or _is_output(condition) else values[value] + values[""]
+        may_be_any = value in renamed or (is_read and _is_output(condition))
+        others = len(found) if may_be_any else values[value] + values[""]
         if others > 1 and not _may_be_false(condition):
             whole = condition.parent if _is_negated(condition) else condition
             tree.replace(whole, exp.Anonymous(this="nullif", expressions=[whole.copy(), exp.null()]))

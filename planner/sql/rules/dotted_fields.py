@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from planner.sql.rules.tree import Tree
+from planner.sql.rules.tree import Tree, for_texts
 
 
+@for_texts(r"[)\]]\s*\.\s*[a-z_\"]")
 def dotted_fields(tree: Tree) -> None:
     """Write a field of an expression in brackets as a call.
 

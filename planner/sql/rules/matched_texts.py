@@ -8,11 +8,12 @@ from typing import Final
 from sqlglot import exp
 
 from planner.sql.rules.dialect import parse_expression
-from planner.sql.rules.tree import Tree
+from planner.sql.rules.tree import Tree, for_texts
 
 _ANY_TEXT: Final = ".*"
 
 
+@for_texts(r"~|\bregexp_like\b")
 def matched_texts(tree: Tree) -> None:
     """Write `.*`, which every text matches, as a group.
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from planner.sql.rules.dialect import parse_expression
-from planner.sql.rules.tree import Tree
+from planner.sql.rules.tree import Tree, for_texts
 
 _PART: Final = re.compile(r"([+-]?\d+)\s*([a-z]+)\s*", re.IGNORECASE)
 _UNITS: Final = {
@@ -27,6 +27,7 @@ _UNITS: Final = {
 _DAY: Final = 86_400_000_000_000
 
 
+@for_texts(r"\binterval\b.*[*/]|[*/].*\binterval\b")
 def multiplied_intervals(tree: Tree) -> None:
     """Write an interval times a number as a text that is cast.
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from planner.sql.rules.tree import Tree
+from planner.sql.rules.tree import Tree, for_texts
 
 
+@for_texts(r"\^")
 def powers(tree: Tree) -> None:
     """Write `^` as a function.
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from sqlglot import exp
 
 from planner.sql.rules.dialect import write_sql
-from planner.sql.rules.tree import Tree
+from planner.sql.rules.tree import Tree, for_texts
 
 
+@for_texts(r"\bgroup\s+by\b.*,")
 def repeated_groups(tree: Tree) -> None:
     """Leave out keys of GROUP BY that are others, with and without the name of their relation.
 

@@ -2,12 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from typing import Final, Literal, TypeAlias, TypeVar
 
 import pyarrow as pa
 from sqlglot import exp
 
 from planner.sql.rules.dialect import write_sql
+
+Family: TypeAlias = Literal["decimal", "floating", "integer", "instant", "zoned", "date", "text", "other"]
+"""Types that rules treat alike; "instant" is a timestamp without a zone, and "zoned" one with a zone."""
+Rule: TypeAlias = "Callable[[Tree], None]"
+"""Changes a tree."""
+_R = TypeVar("_R", bound="Callable[[Tree], None]")
+_TESTS: Final[tuple[tuple[Callable[[pa.DataType], bool], Family], ...]] = (
+    (pa.types.is_decimal, "decimal"),
+    (pa.types.is_floating, "floating"),
+    (pa.types.is_integer, "integer"),
+    (lambda kind: bool(pa.types.is_timestamp(kind) and kind.tz is None), "instant"),
+    (pa.types.is_timestamp, "zoned"),
+    (pa.types.is_date, "date"),
+    (pa.types.is_string, "text"),
+    (pa.types.is_large_string, "text"),
+    (pa.types.is_string_view, "text"),
+)
+_CAST_FAMILIES: Final[tuple[tuple[frozenset[exp.DType], Family], ...]] = (
+    (frozenset({exp.DType.DECIMAL, exp.DType.BIGDECIMAL}), "decimal"),
+    (frozenset({exp.DType.FLOAT, exp.DType.DOUBLE}), "floating"),
+    (frozenset(exp.DataType.INTEGER_TYPES), "integer"),
+    (frozenset({exp.DType.TIMESTAMP, exp.DType.DATETIME}), "instant"),
+    (frozenset({exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPLTZ}), "zoned"),
+    (frozenset({exp.DType.DATE}), "date"),
+    (frozenset(exp.DataType.TEXT_TYPES), "text"),
+)
+
+
+def for_texts(pattern: str) -> Callable[[_R], _R]:
+    """Mark a rule as one that changes only texts in which a pattern is found.
+
+    A text that concerns no rule is not parsed. Types of columns and parameters are part of what is searched:
+    they are written before the text, as in `decimal128(10, 2) timestamp[us, tz=Europe/Berlin] SELECT ..`.
+    """
+
+    def mark(rule: _R) -> _R:
+        rule.pattern = re.compile(pattern, re.IGNORECASE | re.DOTALL)  # type: ignore[attr-defined]
+        return rule
+
+    return mark
+
+
+def concerns(rule: Rule, text: str) -> bool:
+    """Return whether a rule may change a text; see `for_texts`."""
+    pattern: re.Pattern[str] | None = getattr(rule, "pattern", None)
+    return pattern is None or pattern.search(text) is not None
+
+
+def find_family(kind: pa.DataType) -> Family:
+    """Return the family of a type."""
+    if pa.types.is_dictionary(kind):
+        return find_family(kind.value_type)
+    return next((family for is_one, family in _TESTS if is_one(kind)), "other")
 
 
 class Tree:
@@ -16,17 +72,25 @@ class Tree:
     Attributes:
         root: the query.
         is_changed: whether a rule changed it.
+        columns: of the tables that it reads; those of UUIDs have this type, though they are texts.
 
     Args:
         root: the query.
         find_schema: plans a query over the same tables and parameters, and returns the schema of its result.
+        columns: of the tables that it reads.
     """
 
-    def __init__(self, root: exp.Query, find_schema: Callable[[str], pa.Schema]) -> None:
+    def __init__(
+        self,
+        root: exp.Query,
+        find_schema: Callable[[str], pa.Schema],
+        columns: Iterable[pa.Field] = (),
+    ) -> None:
         self.root = root
         self.is_changed = False
         self._find_schema = find_schema
-        self._types: dict[str, pa.DataType | None] = {}
+        self.columns = tuple(columns)
+        self._schemas: dict[str, pa.Schema | None] = {}
 
     def replace(self, node: exp.Expr, replacement: exp.Expr) -> None:
         """Put another expression in the place of one, which may be part of it as a copy."""
@@ -37,30 +101,94 @@ class Tree:
         else:
             node.replace(replacement)
 
+    def guess_families(self, expression: exp.Expr) -> frozenset[Family] | None:
+        """Return the families that an expression may be of, without planning it; None if it may be any."""
+        match expression:
+            case exp.Paren() | exp.Neg() | exp.Alias():
+                return self.guess_families(expression.this)
+            case exp.Literal():
+                is_whole = expression.name.isdecimal()
+                return frozenset({"text" if expression.is_string else "integer" if is_whole else "floating"})
+            case exp.Null() | exp.Boolean() | exp.Predicate() | exp.Interval() | exp.Not():
+                return frozenset()
+            case exp.Cast():
+                target = expression.to.this
+                return next(
+                    (frozenset({family}) for kinds, family in _CAST_FAMILIES if target in kinds), None
+                )
+            case exp.Column():
+                return self._families_by_name.get(expression.name.casefold())
+        return None
+
+    def may_mix(self, members: Iterable[exp.Expr], *families: Family) -> bool:
+        """Return whether each of some families may be that of a different expression, without planning."""
+        guesses = [self.guess_families(member) for member in members]
+        found = [
+            [at for at, one in enumerate(guesses) if one is None or family in one] for family in families
+        ]
+        return all(found) and len({at for places in found for at in places}) >= len(families)
+
     def find_type(self, expression: exp.Expr) -> pa.DataType | None:
         """Return the type of an expression, as DataFusion plans it where it is in the query.
 
         Returns:
             The Arrow type; None if it is not known, as that of a parameter without a value.
         """
+        if isinstance(expression, exp.Literal):
+            return self._find_literal_type(expression)
+        field = self.find_field(expression)
+        return None if field is None or pa.types.is_null(field.type) else field.type
+
+    @staticmethod
+    def _find_literal_type(literal: exp.Literal) -> pa.DataType:
+        if literal.is_string:
+            return pa.string()
+        return pa.int64() if literal.name.isdecimal() else pa.float64()
+
+    def find_field(self, expression: exp.Expr) -> pa.Field | None:
+        """Return the name and the type that an expression has as a column of a result, without an alias."""
         select = expression.parent_select
-        probe = exp.Select(expressions=[exp.alias_(expression.copy(), "x", quoted=True)])
+        probe = exp.Select(expressions=[expression.copy()])
         while True:
             if select is not None:
                 _read_same_rows(probe, select)
-            sql = write_sql(_with_common_tables(probe, expression))
-            kind = self._types[sql] if sql in self._types else self._types.setdefault(sql, self._plan(sql))
-            select = None if select is None or kind is not None else select.parent_select
+            schema = self._plan(write_sql(_with_common_tables(probe, expression)))
+            select = None if select is None or schema is not None else select.parent_select
             if select is None:
-                return None if kind is None or pa.types.is_null(kind) else kind
+                return schema.field(0) if schema else None
             # The expression may read columns of the query around it.
             probe = exp.Select(expressions=[exp.alias_(exp.Subquery(this=probe), "x", quoted=True)])
 
-    def _plan(self, sql: str) -> pa.DataType | None:
-        try:
-            return self._find_schema(sql).field(0).type
-        except Exception:  # noqa: BLE001 - the plan of the statement raises what is wrong with it
-            return None
+    def find_columns(self, relation: exp.Expr) -> Sequence[pa.Field]:
+        """Return the columns of a table or a subquery in FROM; none if they are not known."""
+        everything = exp.select("*").from_(relation.copy())
+        schema = self._plan(write_sql(_with_common_tables(everything, relation)))
+        return () if schema is None else list(schema)
+
+    def find_outputs(self, query: exp.Query) -> Sequence[pa.Field]:
+        """Return the outputs of a query, as DataFusion plans it where it is; none if they are not known."""
+        schema = self._plan(write_sql(_with_common_tables(query, query)))
+        return () if schema is None else list(schema)
+
+    @cached_property
+    def _families_by_name(self) -> dict[str, frozenset[Family]]:
+        found: dict[str, frozenset[Family]] = {}
+        for column in self.columns:
+            name = column.name.casefold()
+            found[name] = found.get(name, frozenset()) | {find_family(column.type)}
+        for node in self.root.find_all(exp.Alias, exp.TableAlias):
+            names = [one.name for one in node.args.get("columns") or ()] or [node.alias]
+            for name in names:
+                found.pop(name.casefold(), None)
+        return found
+
+    def _plan(self, sql: str) -> pa.Schema | None:
+        if sql not in self._schemas:
+            try:
+                self._schemas[sql] = self._find_schema(sql)
+            except Exception:  # noqa: BLE001 - the plan of the statement raises what is wrong with it
+                self._schemas[sql] = None
+        return self._schemas[sql]
 
 
 def _read_same_rows(probe: exp.Select, select: exp.Select) -> None:
@@ -69,7 +197,7 @@ def _read_same_rows(probe: exp.Select, select: exp.Select) -> None:
         probe.set(key, [one.copy() for one in part] if isinstance(part, list) else part and part.copy())
 
 
-def _with_common_tables(probe: exp.Select, expression: exp.Expr) -> exp.Select:
+def _with_common_tables(probe: exp.Query, expression: exp.Expr) -> exp.Query:
     """Return a query with the common table expressions that an expression may read."""
     tables: dict[str, exp.CTE] = {}
     is_recursive = False
@@ -87,7 +215,12 @@ def _with_common_tables(probe: exp.Select, expression: exp.Expr) -> exp.Select:
     if not tables:
         return probe
     found = probe.copy()
+    own = found.args.get("with_")
     # Those of outer queries come first, since inner ones may read them.
     copies = [table.copy() for table in reversed(tables.values())]
+    if own is not None:
+        is_recursive |= bool(own.args.get("recursive"))
+        copies = [one for one in copies if one.alias not in {table.alias for table in own.expressions}]
+        copies += own.expressions
     found.set("with_", exp.With(expressions=copies, recursive=is_recursive))
     return found

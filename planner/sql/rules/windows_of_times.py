@@ -6,12 +6,13 @@ import pyarrow as pa
 from sqlglot import exp
 
 from planner.sql.rules.dialect import parse_expression
-from planner.sql.rules.tree import Tree
+from planner.sql.rules.tree import Tree, for_texts
 
 _FIXED = (None, "UNBOUNDED", "CURRENT ROW")
 """Bounds of a frame that are no values."""
 
 
+@for_texts(r"(?:time(?:32|64)|\btime\b|binary|bytea|duration).*\bover\b")
 def windows_of_times(tree: Tree) -> None:
     """Sort a window by a number in the place of a time, and by a text in the place of bytes.
 

@@ -23,10 +23,12 @@ from planner.bridge.types.plain_types import TypeSet, bind_values, normalize_sch
 from planner.plans.checks.coarse_instants import instants_of, may_lose_fractions, refuse_lost_fractions
 from planner.plans.contexts import Contexts
 from planner.plans.errors import translate_error
+from planner.plans.forms.corrected_texts import plan_text
 from planner.plans.forms.json_types import mark_json, optimize_typed, type_json
 from planner.plans.forms.multisets import MULTISETS, number_equal_rows
 from planner.plans.forms.planned_frame import PlannedFrame, plan_unique
 from planner.scans.settings import SessionSettings
+from planner.sql.rules import apply_rules
 from planner.sql.statement_reader import NO_PART, Part, StatementReader
 from planner.writes.dml.statement.target import Target, name_relation
 from planner.writes.dml.statement.text import Splice, SplicedQuery, WriteText
@@ -129,20 +131,25 @@ class _RowsPlan:
         bound = self.bound
         context = policy_context()
         self._register(context, tables, run)
-        text, param_values = (bound.render(), {}) if values is None else bound.with_values(values)
+        written, param_values = (bound.render(), {}) if values is None else bound.with_values(values)
 
-        def plan(text: str, _: str) -> DataFrame:
-            return context.sql(text, param_values=param_values or None)
+        def plan(text: str, written: str) -> DataFrame:
+            return plan_text(context, bound.kind, text, written, param_values, (), is_typed=False)
 
         def find_schema(part: str) -> pa.Schema:
             return plan(part, part).schema()
 
         try:
+            types = [value.type for value in param_values.values()]
+            schemas = [self.schemas[reference.table] for reference in bound.references]
+            text = apply_rules(written, schemas, types, find_schema)
             if not WRITERS.isdisjoint(bound.json_functions):
-                text = self._type_json(context, tables, run, None if values is None else param_values, text)
+                known = None if values is None else param_values
+                text, written = (self._type_json(context, tables, run, known, one) for one in (text, written))
             if MULTISETS.search(text):
                 text, _ = number_equal_rows(text, find_schema)
-            frame = plan_unique(bound.kind, plan, text, text, find_schema)
+                written, _ = number_equal_rows(written, find_schema)
+            frame = plan_unique(bound.kind, plan, text, written, find_schema)
             is_typed = values is not None or not bound.parameter_count
             if is_typed and may_lose_fractions(text, instants_of(self.schemas.values())):
                 refuse_lost_fractions(frame)

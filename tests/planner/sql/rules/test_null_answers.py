@@ -42,11 +42,10 @@ CONDITIONS = (
     "i ^ 2 = 4",
     "2 ^ i ^ 2 = 16",
 )
+LISTS_OF_ROWS = "SELECT id, i AS j, i IN (1, 2, 3, 4, 5) AS a, i IN (11, 12, 13, 14, 15) AS b FROM t"
 QUERIES = (
-    "SELECT id FROM (SELECT id, i IN (1, 2, 3, 4, 5) AS a, i IN (11, 12, 13, 14, 15) AS b FROM t) AS x "
-    "WHERE NOT (a AND b)",
-    "SELECT id FROM (SELECT id, i AS j, i IN (1, 2, 3, 4, 5) AS a FROM t) AS x "
-    "WHERE NOT (a AND j IN (11, 12, 13, 14, 15))",
+    f"SELECT id FROM ({LISTS_OF_ROWS}) AS x WHERE NOT (a AND b)",
+    f"SELECT id FROM ({LISTS_OF_ROWS}) AS x WHERE NOT (a AND j IN (11, 12, 13, 14, 15))",
     "WITH x AS (SELECT id, i NOT IN (1) AS a, i FROM t) SELECT id, a OR i NOT IN (2) AS b FROM x",
     "SELECT i IN (1) AS a, count(*) AS n FROM t GROUP BY i IN (1), i IN (2)",
     "SELECT i IN (1) AS a, i IN (2) AS b, count(*) AS n FROM t GROUP BY 1, i IN (2) HAVING NOT (i IN (2))",

@@ -22,7 +22,14 @@ TABLES = {
         "n": pa.int64(),
     },
     "t": {"id": pa.int64(), "i": pa.int64(), "s": pa.string(), "ts": pa.timestamp("us"), "at": ZONED},
-    "lists": {"id": pa.int64(), "l": pa.list_(pa.int64()), "m": pa.list_(pa.int64())},
+    "u": {"ref": pa.uuid(), "v": pa.string()},
+    "days": {"id": pa.int64(), "tm": pa.time64("us"), "b": pa.binary()},
+    "lists": {
+        "id": pa.int64(),
+        "l": pa.list_(pa.int64()),
+        "st": pa.struct({"x": pa.int64()}),
+        "m": pa.list_(pa.int64()),
+    },
 }
 
 
@@ -42,7 +49,8 @@ def context() -> SessionContext:
 @pytest.mark.parametrize(("rule", "case"), _cases(), ids=str)
 def test_a_statement_is_rewritten(rule: str, case: Case, context: SessionContext) -> None:
     before, after = case.parts
-    tree = Tree(dialect.parse_query(before), lambda sql: context.sql(sql).schema())
+    columns = [pa.field(name, kind) for table in TABLES.values() for name, kind in table.items()]
+    tree = Tree(dialect.parse_query(before), lambda sql: context.sql(sql).schema(), columns)
     (apply,) = (one for one in RULES if one.__name__ == rule)
     apply(tree)
     assert dialect.write_sql(tree.root) == after

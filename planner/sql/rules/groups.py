@@ -1,0 +1,266 @@
+"""Expressions that DataFusion brings to one type, and how they are given another one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final, TypeAlias
+
+import pyarrow as pa
+from sqlglot import exp
+
+from planner.sql.rules.tree import Family, Tree
+
+_COMPARISONS: Final = (
+    *(exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE),
+    *(exp.NullSafeEQ, exp.NullSafeNEQ),
+)
+_ARITHMETIC: Final = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod)
+_FUNCTIONS: Final = frozenset({"COALESCE", "GREATEST", "LEAST", "NVL", "IFNULL", "NULLIF", "MAKE_ARRAY"})
+"""Functions whose arguments are brought to one type."""
+
+Cast: TypeAlias = Callable[[exp.Expr], exp.Expr]
+"""Makes an expression of another type of one."""
+Kinds: TypeAlias = Sequence[pa.DataType | None]
+"""Types of expressions; None for one that is not known."""
+
+
+class Use(Enum):
+    """What is done with the values of a group."""
+
+    COMPARED = auto()
+    COMPUTED = auto()
+    RETURNED = auto()
+    """They are values of one result, as those of the branches of CASE."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Expressions that DataFusion brings to one type.
+
+    Attributes:
+        use: of their values.
+        node: whose operands they are.
+        members: the expressions; a subquery stands for its only column.
+    """
+
+    use: Use
+    node: exp.Expr
+    members: Sequence[exp.Expr]
+
+    @property
+    def is_condition(self) -> bool:
+        """Whether the group gives a boolean, and none of its values."""
+        return self.use is Use.COMPARED and not isinstance(self.node, exp.Anonymous)
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """One of the queries that a set operation unites.
+
+    Attributes:
+        query: the query.
+        fields: its outputs.
+        items: their expressions without aliases; None if the list does not tell them, as `*`.
+    """
+
+    query: exp.Query
+    fields: Sequence[pa.Field]
+    items: Sequence[exp.Expr] | None
+
+
+def find_groups(tree: Tree) -> Iterator[Group]:
+    """Yield the groups of a query from the inside out, so that operands have the types that are planned."""
+    for node in list(tree.root.walk())[::-1]:
+        yield from _list_groups(node)
+
+
+def find_unions(tree: Tree) -> Iterator[Sequence[Branch]]:
+    """Yield what each set operation unites, from the inside out, but for those that can't be planned."""
+    for node in list(tree.root.find_all(exp.SetOperation))[::-1]:
+        if not isinstance(_skip_brackets(node.parent), exp.SetOperation):
+            queries = list(_list_branches(node))
+            branches = [Branch(query, tree.find_outputs(query), _list_items(query)) for query in queries]
+            if len({len(branch.fields) for branch in branches}) == 1:
+                yield branches
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A column of a relation by which USING or NATURAL joins it.
+
+    Attributes:
+        relation: a table or a subquery.
+        columns: of the relation.
+        field: the column.
+    """
+
+    relation: exp.Expr
+    columns: Sequence[pa.Field]
+    field: pa.Field
+
+
+def find_shared_columns(tree: Tree) -> Iterator[Sequence[Side]]:
+    """Yield the columns that joins by names compare, each as its sides."""
+    for select in list(tree.root.find_all(exp.Select))[::-1]:
+        for join in select.args.get("joins") or ():
+            if join.args.get("using") or join.method == "NATURAL":
+                yield from _list_shared_columns(tree, select, join)
+
+
+def _list_shared_columns(tree: Tree, select: exp.Select, join: exp.Join) -> Iterator[Sequence[Side]]:
+    joins = select.args["joins"]
+    before = [select.args["from_"].this, *(one.this for one in joins[: joins.index(join)])]
+    right = tree.find_columns(join.this)
+    named = join.args.get("using") or ()
+    using = {name.name if name.args.get("quoted") else name.name.lower() for name in named}
+    for field in right:
+        if using and field.name not in using:
+            continue
+        sides = [
+            Side(relation, columns, one)
+            for relation in before
+            for columns in [tree.find_columns(relation)]
+            for one in columns
+            if one.name == field.name
+        ]
+        if sides:
+            yield [*sides, Side(join.this, right, field)]
+
+
+def recast_column(tree: Tree, side: Side, cast: Cast) -> None:
+    """Give a column of a relation another type, by a subquery in the place of the relation."""
+    columns = []
+    for field in side.columns:
+        column = exp.column(exp.to_identifier(field.name, quoted=True))
+        is_cast = field.name == side.field.name
+        columns.append(exp.alias_(cast(column), field.name, quoted=True) if is_cast else column)
+    alias = exp.TableAlias(this=exp.to_identifier(side.relation.alias_or_name, quoted=True))
+    query = exp.select(*columns).from_(side.relation.copy())
+    tree.replace(side.relation, exp.Subquery(this=query, alias=alias))
+
+
+def _list_items(query: exp.Query) -> list[exp.Expr] | None:
+    if not isinstance(query, exp.Select) or any(item.is_star for item in query.expressions):
+        return None
+    return [item.unalias() for item in query.expressions]
+
+
+def unify_types(
+    tree: Tree, families: Sequence[Family], choose: Callable[[Kinds], Sequence[Cast | None]]
+) -> None:
+    """Cast what DataFusion would bring to a type that it should not have, but for operands of arithmetic.
+
+    Args:
+        tree: of the query.
+        families: groups without an expression of each are left alone.
+        choose: returns how each of some expressions is cast, given their types.
+    """
+    for group in find_groups(tree):
+        if group.use is not Use.COMPUTED and tree.may_mix(group.members, *families):
+            kinds = [tree.find_type(member) for member in group.members]
+            for member, cast in zip(group.members, choose(kinds), strict=True):
+                if cast is not None:
+                    recast(tree, member, cast)
+    for branches in find_unions(tree):
+        columns = zip(*([field.type for field in branch.fields] for branch in branches), strict=True)
+        rows = zip(*map(choose, columns), strict=True)
+        for branch, row in zip(branches, rows, strict=False):
+            recast_outputs(tree, branch, {at: cast for at, cast in enumerate(row) if cast is not None})
+    for sides in find_shared_columns(tree):
+        for side, cast in zip(sides, choose([side.field.type for side in sides]), strict=True):
+            if cast is not None:
+                recast_column(tree, side, cast)
+
+
+def recast(tree: Tree, member: exp.Expr, cast: Cast) -> None:
+    """Give a member of a group another type."""
+    is_column = isinstance(member, exp.Subquery) and (
+        member.arg_key == "query" or isinstance(member.parent, exp.Any | exp.All)
+    )
+    if is_column:
+        query = member.this
+        recast_outputs(tree, Branch(query, tree.find_outputs(query), _list_items(query)), {0: cast})
+    else:
+        tree.replace(member, cast(member.copy()))
+
+
+def recast_outputs(tree: Tree, branch: Branch, casts: Mapping[int, Cast]) -> None:
+    """Give outputs of a query another type.
+
+    Args:
+        tree: in which the query is.
+        branch: the query.
+        casts: place of an output -> how.
+    """
+    if not casts:
+        return
+    query, fields = branch.query, branch.fields
+    if branch.items is not None:
+        for at, cast in casts.items():
+            item = query.expressions[at]
+            new = cast(item.unalias().copy())
+            if isinstance(item, exp.Alias):
+                tree.replace(item.this, new)
+            else:
+                name = fields[at].name if fields else "x"
+                tree.replace(item, exp.alias_(new, name, quoted=True))
+        return
+    names = [f"c{at}" for at in range(len(fields))]
+    outputs = [
+        exp.alias_(
+            casts[at](exp.column(name)) if at in casts else exp.column(name), fields[at].name, quoted=True
+        )
+        for at, name in enumerate(names)
+    ]
+    alias = exp.TableAlias(this=exp.to_identifier("q"), columns=[exp.to_identifier(name) for name in names])
+    tree.replace(query, exp.select(*outputs).from_(exp.Subquery(this=query.copy(), alias=alias)))
+
+
+def _list_groups(node: exp.Expr) -> Iterator[Group]:
+    if isinstance(node, _COMPARISONS):
+        yield Group(Use.COMPARED, node, (node.this, _unwrap_any(node.expression)))
+    elif isinstance(node, _ARITHMETIC):
+        yield Group(Use.COMPUTED, node, (node.this, node.expression))
+    elif isinstance(node, exp.In):
+        query = node.args.get("query")
+        yield Group(Use.COMPARED, node, (node.this, *node.expressions, *([query] if query else [])))
+    elif isinstance(node, exp.Between):
+        yield Group(Use.COMPARED, node, (node.this, node.args["low"], node.args["high"]))
+    elif isinstance(node, exp.Case):
+        branches, default = node.args["ifs"], node.args.get("default")
+        if node.this is not None:
+            yield Group(Use.COMPARED, node, (node.this, *(branch.this for branch in branches)))
+        results = [branch.args["true"] for branch in branches]
+        yield Group(Use.RETURNED, node, results if default is None else [*results, default])
+    elif isinstance(node, exp.Anonymous | exp.Array):
+        name = "MAKE_ARRAY" if isinstance(node, exp.Array) else node.name.upper()
+        if name in _FUNCTIONS:
+            yield Group(Use.COMPARED if name == "NULLIF" else Use.RETURNED, node, node.expressions)
+    elif isinstance(node, exp.Values):
+        rows = [row.expressions for row in node.expressions if isinstance(row, exp.Tuple)]
+        for column in zip(*rows, strict=False):
+            yield Group(Use.RETURNED, node, column)
+
+
+def _unwrap_any(operand: exp.Expr) -> exp.Expr:
+    """Return the subquery of `= ANY (SELECT ..)`; other operands as they are."""
+    is_query = isinstance(operand, exp.Any | exp.All) and isinstance(operand.this, exp.Subquery)
+    return operand.this if is_query else operand
+
+
+def _skip_brackets(node: exp.Expr | None) -> exp.Expr | None:
+    while isinstance(node, exp.Subquery | exp.Paren) and not node.args.get("alias"):
+        node = node.parent
+    return node
+
+
+def _list_branches(query: exp.Expr) -> Iterator[exp.Query]:
+    while isinstance(query, exp.Subquery | exp.Paren) and not query.args.get("with_"):
+        query = query.this
+    if isinstance(query, exp.SetOperation):
+        yield from _list_branches(query.this)
+        yield from _list_branches(query.expression)
+    elif isinstance(query, exp.Query):
+        yield query

@@ -1,0 +1,32 @@
+Tables: p (id BIGINT, price DECIMAL(10, 2), big DECIMAL(38, 2), f DOUBLE, r REAL, n BIGINT),
+t (id BIGINT, i BIGINT, s TEXT, ts TIMESTAMP(6), at TIMESTAMP(6) of New York).
+
+## texts and timestamps are of UTC
+SELECT id FROM t WHERE at = '2024-07-01 12:00:00' AND at > TIMESTAMP '2024-03-10 02:30:00'
+--
+SELECT id FROM t WHERE at = arrow_cast(arrow_cast('2024-07-01 12:00:00', 'Timestamp(Microsecond, Some("+00:00"))'), 'Timestamp(Microsecond, Some("America/New_York"))') AND at > arrow_cast(arrow_cast(CAST('2024-03-10 02:30:00' AS TIMESTAMP), 'Timestamp(Nanosecond, Some("+00:00"))'), 'Timestamp(Nanosecond, Some("America/New_York"))')
+
+## columns
+SELECT id FROM t WHERE at = ts OR at IN (SELECT ts FROM t AS u)
+--
+SELECT id FROM t WHERE at = arrow_cast(arrow_cast(ts, 'Timestamp(Microsecond, Some("+00:00"))'), 'Timestamp(Microsecond, Some("America/New_York"))') OR at IN (SELECT arrow_cast(arrow_cast(ts, 'Timestamp(Microsecond, Some("+00:00"))'), 'Timestamp(Microsecond, Some("America/New_York"))') AS "ts" FROM t AS u)
+
+## intervals are added in UTC
+SELECT at + INTERVAL '1 DAY' AS x, ts + INTERVAL '1 DAY' AS y, at - ts AS z FROM t
+--
+SELECT arrow_cast(arrow_cast(at, 'Timestamp(Microsecond, Some("+00:00"))') + INTERVAL '1 DAY', 'Timestamp(Microsecond, Some("America/New_York"))') AS x, ts + INTERVAL '1 DAY' AS y, at - ts AS z FROM t
+
+## set operations
+SELECT at FROM t UNION SELECT ts FROM t
+--
+SELECT at FROM t UNION SELECT arrow_cast(arrow_cast(ts, 'Timestamp(Microsecond, Some("+00:00"))'), 'Timestamp(Microsecond, Some("America/New_York"))') AS "ts" FROM t
+
+## joins by names
+SELECT * FROM t JOIN (SELECT ts AS at FROM t) AS u USING (at)
+--
+SELECT * FROM t JOIN (SELECT arrow_cast(arrow_cast("at", 'Timestamp(Microsecond, Some("+00:00"))'), 'Timestamp(Microsecond, Some("America/New_York"))') AS "at" FROM (SELECT ts AS at FROM t) AS u) AS "u" USING (at)
+
+## two times with a zone
+SELECT id FROM t WHERE at = arrow_cast(ts, 'Timestamp(us, "UTC")')
+--
+SELECT id FROM t WHERE at = arrow_cast(ts, 'Timestamp(us, "UTC")')
