@@ -3,7 +3,7 @@ Tables: t (id BIGINT, s TEXT).
 ## an expression that every text matches
 SELECT s ~ '.*' AS a, s !~* '.*' AS b, regexp_like(s, '.*') AS c FROM t
 --
-SELECT s ~ '(.*)' AS a, NOT s ~* '(.*)' AS b, regexp_like(s, '(.*)') AS c FROM t
+SELECT s ~ '(.*)' AS a, s !~* '(.*)' AS b, regexp_like(s, '(.*)') AS c FROM t
 
 ## other expressions
 SELECT s ~ '^a.*' AS a, s ~ '.+' AS b FROM t
