@@ -102,7 +102,7 @@ _HINTS = (
     ),
     (
         re.compile(r"Arithmetic Overflow in AvgAccumulator"),
-        "the average has four digits more than the values: avg(CAST(x AS DOUBLE)), or of a DECIMAL of fewer digits",
+        "the average has four digits more than the values: write avg(CAST(x AS DOUBLE))",
     ),
     (
         re.compile(r"only support Literal types for field at idx: 1 in Window Function"),
