@@ -32,7 +32,7 @@ _NEGATED: Final = (exp.In, exp.Between, exp.Like, exp.ILike, exp.SimilarTo, exp.
 
 
 def _write_negation(writer: Postgres.Generator, negation: exp.Not) -> str:
-    """Write `x NOT IN (..)`, `x IS NOT NULL` and `x !~ y`, whose plans differ from that of `NOT x IN (..)`."""
+    """Write `x NOT IN (..)`, `x IS NOT NULL` and `x !~ y`; DataFusion plans `NOT x IN (..)` otherwise."""
     operand = negation.this
     left = writer.sql(operand, "this")
     if isinstance(operand, exp.RegexpLike | exp.RegexpILike):

@@ -34,7 +34,7 @@ def disjoint_lists(tree: Tree) -> None:
         may_be_any = value in renamed or (is_read and _is_output(condition))
         others = len(found) if may_be_any else values[value] + values[""]
         if others > 1 and not _may_be_false(condition):
-            whole = condition.parent if _is_negated(condition) else condition
+            whole = _with_negation(condition)
             tree.replace(whole, exp.Anonymous(this="nullif", expressions=[whole.copy(), exp.null()]))
 
 
@@ -66,25 +66,21 @@ def _name(value: exp.Expr) -> str:
     return value.name.casefold() if isinstance(value, exp.Column) else write_sql(value)
 
 
-def _is_negated(condition: exp.Expr) -> bool:
-    return isinstance(condition, exp.In) and isinstance(condition.parent, exp.Not)
-
-
-def _find_clause(condition: exp.Expr) -> tuple[exp.Expr, exp.Expr, bool]:
-    """Return what AND and OR connect with a condition, what that is part of, and whether there is an OR."""
-    inner = condition.parent if _is_negated(condition) else condition
-    is_any = False
-    while isinstance(inner.parent, exp.And | exp.Or | exp.Paren):
-        inner = inner.parent
-        is_any |= isinstance(inner, exp.Or)
-    return inner, inner.parent, is_any
+def _with_negation(condition: exp.Expr) -> exp.Expr:
+    """Return NOT of a list, which is a list for DataFusion, too; the condition itself for others."""
+    above = condition.parent
+    return above if isinstance(condition, exp.In) and isinstance(above, exp.Not) else condition
 
 
 def _may_be_false(condition: exp.Expr) -> bool:
     """Return whether a row is left out if the condition is FALSE in the place of NULL, and never TRUE."""
-    inner, clause, is_any = _find_clause(condition)
-    is_condition = isinstance(clause, exp.Where | exp.Having | exp.Qualify) or inner.arg_key == "on"
-    return is_condition and not (is_any and _is_negated(condition))
+    inner = _with_negation(condition)
+    is_negated, is_any = inner is not condition, False
+    while isinstance(above := inner.parent, exp.And | exp.Or | exp.Paren):
+        inner = above
+        is_any |= isinstance(above, exp.Or)
+    is_condition = isinstance(above, exp.Where | exp.Having | exp.Qualify) or inner.arg_key == "on"
+    return is_condition and not (is_any and is_negated)
 
 
 def _is_output(condition: exp.Expr) -> bool:

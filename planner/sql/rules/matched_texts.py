@@ -29,7 +29,8 @@ def matched_texts(tree: Tree) -> None:
                 tree.replace(pattern, exp.Literal.string(f"({_ANY_TEXT})"))
         elif pattern.find(exp.Column) is None:
             grouped = parse_expression("('(' || x || ')')")
-            grouped.find(exp.Column).replace(exp.paren(pattern.copy()))
+            for column in list(grouped.find_all(exp.Column)):
+                column.replace(exp.paren(pattern.copy()))
             tree.replace(pattern, grouped)
 
 
