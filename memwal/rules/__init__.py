@@ -41,6 +41,7 @@ from memwal.rules.row_rules import (
     RowRules,
     build_row_rules,
     list_lengths,
+    list_uuids,
     read_row_rules,
 )
 
@@ -73,5 +74,6 @@ __all__ = [
     "list_identities",
     "list_initial_values",
     "list_lengths",
+    "list_uuids",
     "read_row_rules",
 ]

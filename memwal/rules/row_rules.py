@@ -198,6 +198,17 @@ def list_lengths(schema: pa.Schema) -> dict[str, int]:
     return lengths
 
 
+def list_uuids(schema: pa.Schema) -> tuple[str, ...]:
+    """Return the columns of UUIDs, which are texts."""
+    return _list_columns(schema, IS_UUID)
+
+
+def _list_columns(schema: pa.Schema, rule: bytes) -> tuple[str, ...]:
+    return tuple(
+        field.name for field in schema if (field.metadata or {}).get(rule) == b"true" and _is_text(field.type)
+    )
+
+
 def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
@@ -211,15 +222,9 @@ def build_row_rules(name: str, schema: pa.Schema, constraints: Iterable[Constrai
         constraints: of the table.
     """
     checks = [one for one in constraints if one.kind is ConstraintKind.CHECK and one.enforced]
-    uuids, documents = (
-        [
-            field.name
-            for field in schema
-            if (field.metadata or {}).get(rule) == b"true" and _is_text(field.type)
-        ]
-        for rule in (IS_UUID, IS_JSON)
-    )
-    documents += [field.name for field in schema if isinstance(field.type, pa.JsonType)]
+    uuids = _list_columns(schema, IS_UUID)
+    documents = _list_columns(schema, IS_JSON)
+    documents += tuple(field.name for field in schema if isinstance(field.type, pa.JsonType))
     lengths = tuple(list_lengths(schema).items())
     return RowRules(name, list_key_columns(schema), lengths, tuple(uuids), tuple(documents), tuple(checks))
 

@@ -15,6 +15,7 @@ from memwal.storage.table_names import TableName
 from planner.access.rights import TableAccess
 from planner.access.table_policy import TablePolicy, plan_policy, policy_mismatch_error
 from planner.tables.sources.base_table import BaseTable
+from planner.tables.state.extended_tables import ROW_NUMBER
 from planner.tables.state.table import Table
 
 logger = logging.getLogger(__name__)
@@ -75,6 +76,8 @@ class SecuredTable:
             PreconditionError: as `policy`.
         """
         declared: pa.Schema = self.base.declared_schema
+        if ROW_NUMBER in self.base.schema.names and ROW_NUMBER not in declared.names:
+            declared = declared.append(self.base.schema.field(ROW_NUMBER))
         policy = self.policy(self.base)
         if policy is None:
             return declared

@@ -22,6 +22,7 @@ from planner.sql.references import find_references
 from planner.sql.rewrites.misread_clauses import has_unnested_columns
 from planner.sql.standard.spell_out import spell_out
 from planner.sql.subqueries.dialect import RewritingError, parse_query, write_parameter
+from planner.sql.subqueries.domains import output_names
 from planner.sql.subqueries.rewriting import (
     JoinedStatement,
     ReadStatement,
@@ -29,7 +30,7 @@ from planner.sql.subqueries.rewriting import (
     join_subqueries,
     read_statement,
 )
-from planner.sql.tokens import STRING, SqlText, number_parameters, tokenize
+from planner.sql.tokens import STRING, SqlText, number_parameters, quote, tokenize
 
 _PREFIXES: Final = frozenset(
     {"EXPLAIN", "ANALYZE", "VERBOSE", "FORMAT", "TREE", "INDENT", "JSON", "DESCRIBE", "DESC"}
@@ -44,6 +45,8 @@ _CALL_COLUMNS: Final = (
 """Columns of what these functions return, besides those of the table that the first text names."""
 _STARTS: Final = frozenset({"SELECT", "WITH"})
 _ENDS: Final = frozenset({"OFFSET", "LIMIT", "FETCH", "HAVING"})
+_MISTAKEN: Final = frozenset({"FILTER", "OVER", "LEFT", "RIGHT", "FULL"})
+"""Words around or in a subquery that DataFusion may answer wrongly."""
 _BEFORE_RELATIONS: Final = frozenset({"FROM", "JOIN", ",", "AS", ""})
 
 
@@ -95,6 +98,29 @@ def join_mistaken(sql: str, resolver: NameResolver, schema: str = MAIN_SCHEMA) -
     except (LanceGatewayError, RecursionError):
         pass  # binding raises it
     return None
+
+
+def join_view(sql: str, resolver: NameResolver, schema: str) -> str:
+    """Return the query of a view, with joins in place of subqueries that DataFusion would answer wrongly.
+
+    Args:
+        sql: the query.
+        resolver: of the names in it.
+        schema: of names without one.
+
+    Raises:
+        UnsupportedError: it can't be written so; the text tells why.
+    """
+    joined = join_mistaken(sql, resolver, schema)
+    if joined is None or not joined.names:
+        return sql if joined is None else joined.sql
+    try:
+        names = output_names(parse_query(joined.sql))
+    except RewritingError as error:
+        msg = f"a subquery without a name beside * is not joined in a view: give it a name with AS ({error})"
+        raise UnsupportedError(msg) from error
+    outputs = ", ".join(f"{quote(name)} AS {quote(joined.names.get(name, name))}" for name in names)
+    return f"SELECT {outputs} FROM ({joined.sql}) AS {quote('joined')}"  # noqa: S608 - names are quoted
 
 
 def _check_beside_calls(text: SqlText, resolver: NameResolver, schema: str) -> None:
@@ -169,7 +195,7 @@ def _may_be_mistaken(text: SqlText) -> bool:
         is_subquery = word == "(" and words[i + 1] in _STARTS and words[i - 1] not in _BEFORE_RELATIONS
         if is_subquery and any(words[k] in _ENDS for k in text.level(i + 1)):
             return True
-    return "FILTER" in words or "OVER" in words
+    return not _MISTAKEN.isdisjoint(words)
 
 
 def _divide(text: SqlText) -> tuple[str, str]:

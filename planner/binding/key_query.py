@@ -7,7 +7,7 @@ SELECT v FROM orders WHERE tenant = 'a' AND id = 7 LIMIT 1
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,12 +42,15 @@ class KeyQuery:
         """Return the schema of the result, given that of the table."""
         return pa.schema([schema.field(column).with_name(name) for column, name in self.columns])
 
-    def find_keys(self, parameters: Sequence[pa.Scalar], schema: pa.Schema) -> pa.Table | None:
+    def find_keys(
+        self, parameters: Sequence[pa.Scalar], schema: pa.Schema, uuids: Collection[str] = ()
+    ) -> pa.Table | None:
         """Return the keys to look up.
 
         Args:
             parameters: values bound to the statement.
             schema: columns of the table.
+            uuids: columns of UUIDs, which are texts in small letters.
 
         Returns:
             Rows of key columns, without duplicates and NULLs; None if a value can't be cast exactly to the
@@ -65,7 +68,7 @@ class KeyQuery:
                 key = _cast_exactly(value, field.type)
                 if key is None:
                     return None
-                values.append(key)
+                values.append(pa.scalar(key.as_py().lower(), field.type) if name in uuids else key)
             if pa.types.is_integer(field.type):
                 values = [value.as_py() for value in values]  # pyarrow reads these faster
             column = pa.array(values, field.type)

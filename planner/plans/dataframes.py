@@ -46,6 +46,7 @@ from planner.search.search_call import SearchCall
 from planner.search.search_scan import build_search_leaf
 from planner.sql.rewrites.scalar_subqueries import keep_conditions_in_place
 from planner.sql.rules import RewrittenTexts
+from planner.tables.sources.base_table import BaseTable
 from planner.tables.state.catalog import Catalog
 from planner.tables.visibility.visibility import Visibility
 
@@ -192,7 +193,9 @@ class Frames:
             replan = partial(plan_text, context, bound.kind, values=values, nulls=nulls, is_typed=not untyped)
             plan_part = partial(self._plan_part, context, values)
             types = [value.type for value in values.values()]
-            text = self._rewritten.rewrite(text, schemas, types, plan_part)
+            read = (catalog.table(one.table, one.as_of).base for one in bound.references)
+            told = [_tell_uuids(*pair) for pair in zip(schemas, read, strict=True)]
+            text = self._rewritten.rewrite(text, told, types, plan_part)
             if not WRITERS.isdisjoint(bound.json_functions):
                 text, written = self._type_json(
                     context, run, register, None if untyped else values, text, written
@@ -384,6 +387,14 @@ def _plan_named(
     shown = {name: names.get(old, old) for name, old in {**shown, **frame.shown}.items()}
     frame.shown = {**names, **shown}
     return frame
+
+
+def _tell_uuids(schema: pa.Schema, base: BaseTable) -> pa.Schema:
+    """Return the columns of a leaf, with the type of UUIDs for texts that are UUIDs."""
+    if not base.uuid_columns:
+        return schema
+    names = base.uuid_columns
+    return pa.schema([one.with_type(pa.uuid()) if one.name in names else one for one in schema])
 
 
 def _list_wrong_rules(text: str, *, moving: bool) -> list[str]:

@@ -95,6 +95,18 @@ _HINTS = (
         "add an interval; a parameter says of how many days in at + CAST(? || ' days' AS INTERVAL)",
     ),
     (
+        re.compile(r"not implemented: TOP"),
+        "write LIMIT n at the end of the query in place of TOP n",
+    ),
+    (
+        re.compile(r"Arithmetic Overflow in AvgAccumulator"),
+        "the average has four digits more than the values: write avg(CAST(x AS DOUBLE))",
+    ),
+    (
+        re.compile(r"only support Literal types for field at idx: 1 in Window Function"),
+        "lag and lead take a constant number of rows",
+    ),
+    (
         re.compile(r"Cannot create filter with non-boolean predicate"),
         "a condition is true, false or NULL: CAST(? AS BOOLEAN), or compare it with something",
     ),

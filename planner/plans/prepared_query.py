@@ -182,7 +182,7 @@ class PreparedQuery(DividedQuery):
             return None
         table = task.catalog.table(query.table)
         base = table.base
-        keys = query.find_keys(task.parameters, base.schema)
+        keys = query.find_keys(task.parameters, base.schema, base.uuid_columns)
         if keys is None:
             return None
         columns = [column for column, _ in query.columns]

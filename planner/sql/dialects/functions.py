@@ -194,6 +194,12 @@ def _infix(operator: str) -> Rule:
     return lambda node, _: raw(f"({operand(node.this)} {operator} {operand(node.expression)})")
 
 
+def _exclusive_or(node: exp.Expr, _: DialectSource) -> exp.Expr:
+    """Write the exclusive OR of bits, for which DataFusion has `^`, which raises to a power here."""
+    left, right = operand(node.this), operand(node.expression)
+    return raw(f"(({left} | {right}) - ({left} & {right}))")
+
+
 def _pattern(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
     """Escape a literal pattern of LIKE with backslashes, before it is translated."""
     escape = node.parent if isinstance(node.parent, exp.Escape) and node.arg_key == "this" else None
@@ -370,7 +376,7 @@ RULES: Mapping[type[exp.Expr], Rule] = MappingProxyType(
         exp.Greatest: _extreme("greatest"),
         exp.Least: _extreme("least"),
         exp.IntDiv: _int_div,
-        exp.BitwiseXor: _infix("^"),
+        exp.BitwiseXor: _exclusive_or,
         exp.Like: _like_any,
         exp.ILike: _like_any,
         exp.Struct: _struct,

@@ -15,18 +15,28 @@ import pyarrow as pa
 from cachetools import LRUCache
 
 from planner.sql.rules.computed_sort_keys import computed_sort_keys
+from planner.sql.rules.contained_lists import contained_lists
 from planner.sql.rules.decimal_literals import decimal_literals
 from planner.sql.rules.decimals_as_doubles import decimals_as_doubles
+from planner.sql.rules.defaults_of_rows import defaults_of_rows
 from planner.sql.rules.dialect import parse_query, write_sql
+from planner.sql.rules.disjoint_lists import disjoint_lists
+from planner.sql.rules.dotted_fields import dotted_fields
 from planner.sql.rules.listed_arrays import listed_arrays
 from planner.sql.rules.lossy_casts import lossy_casts
+from planner.sql.rules.matched_texts import matched_texts
+from planner.sql.rules.multiplied_intervals import multiplied_intervals
+from planner.sql.rules.powers import powers
 from planner.sql.rules.real_literals import real_literals
+from planner.sql.rules.repeated_groups import repeated_groups
 from planner.sql.rules.rounded_decimals import rounded_decimals
 from planner.sql.rules.short_times import short_times
 from planner.sql.rules.time_units import time_units
 from planner.sql.rules.tree import Rule, Tree, concerns
 from planner.sql.rules.unsigned_differences import unsigned_differences
+from planner.sql.rules.uuid_literals import uuid_literals
 from planner.sql.rules.wide_decimals import wide_decimals
+from planner.sql.rules.windows_of_times import windows_of_times
 from planner.sql.rules.zoned_times import zoned_times
 
 RULES: Final[tuple[Rule, ...]] = (
@@ -41,6 +51,16 @@ RULES: Final[tuple[Rule, ...]] = (
     zoned_times,
     lossy_casts,
     unsigned_differences,
+    disjoint_lists,
+    matched_texts,
+    contained_lists,
+    powers,
+    repeated_groups,
+    windows_of_times,
+    defaults_of_rows,
+    multiplied_intervals,
+    dotted_fields,
+    uuid_literals,
     computed_sort_keys,
 )
 _KEPT_TEXTS: Final = 1024

@@ -44,9 +44,11 @@ def _write_negation(writer: PostgresGenerator, negation: exp.Not) -> str:
 
 def _write_bare_negation(writer: PostgresGenerator, negation: exp.Not) -> str:
     operand = negation.this
+    left = writer.sql(operand, "this")
+    if isinstance(operand, exp.RegexpLike | exp.RegexpILike):
+        return f"{left} !{writer.sql(operand).removeprefix(left).lstrip()}"
     if not isinstance(operand, _NEGATED):
         return writer.not_sql(negation)
-    left = writer.sql(operand, "this")
     rest = writer.sql(operand).removeprefix(left)
     if isinstance(operand, exp.Is):
         return f"{left} IS NOT{rest.removeprefix(' IS')}"
@@ -102,6 +104,8 @@ class DataFusion(Postgres):
 
 def parse_query(sql: str) -> exp.Query | None:
     """Parse one query; None for other statements and for syntax that sqlglot does not read."""
+    if "|>" in sql:
+        return None  # sqlglot writes pipes as common table expressions, and loses the names of relations
     try:
         trees = sqlglot.parse(sql, dialect=DataFusion)
     except (SqlglotError, ValueError, RecursionError):

@@ -72,6 +72,7 @@ class Tree:
     Attributes:
         root: the query.
         is_changed: whether a rule changed it.
+        columns: of the tables that it reads; those of UUIDs have this type, though they are texts.
 
     Args:
         root: the query.
@@ -88,7 +89,7 @@ class Tree:
         self.root = root
         self.is_changed = False
         self._find_schema = find_schema
-        self._columns = columns
+        self.columns = tuple(columns)
         self._schemas: dict[str, pa.Schema | None] = {}
 
     def replace(self, node: exp.Expr, replacement: exp.Expr) -> None:
@@ -174,7 +175,7 @@ class Tree:
     @cached_property
     def _families_by_name(self) -> dict[str, frozenset[Family]]:
         found: dict[str, frozenset[Family]] = {}
-        for column in self._columns:
+        for column in self.columns:
             name = column.name.casefold()
             found[name] = found.get(name, frozenset()) | {find_family(column.type)}
         for node in self.root.find_all(exp.Alias, exp.TableAlias):

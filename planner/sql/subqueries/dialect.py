@@ -65,7 +65,9 @@ _EXPRESSIONS: Final = frozenset(
     | {"Is", "NullSafeEQ", "NullSafeNEQ", "Like", "ILike", "In", "Between", "Any", "All", "Exists"}
     | {"Case", "If", "Cast", "TryCast", "DataType", "DataTypeParam", "Interval", "IntervalSpan", "Extract"}
     | {"Substring", "StrPosition", "CurrentDate", "Array", "Bracket", "HexString", "Explode", "Slice"}
-    | {"Window", "WindowSpec", "Filter", "WithinGroup"}
+    | {"Window", "WindowSpec", "Filter", "WithinGroup", "Pow", "RegexpLike", "RegexpILike", "Dot"}
+    | {"BitwiseAnd", "BitwiseOr", "BitwiseLeftShift", "BitwiseRightShift", "AtTimeZone", "CurrentTimestamp"}
+    | {"ArrayContainsAll", "ArrayContainedBy"}
 )
 _KNOWN: Final = _QUERIES | _EXPRESSIONS
 _TYPES: Final = frozenset(
@@ -85,6 +87,10 @@ _TYPES: Final = frozenset(
     }
     | {"TIMESTAMPTZ", "TIME"}
 )
+
+
+_UNITS: Final = {"DAYOFYEAR": "DOY", "DAYOFWEEK": "DOW", "DAYOFWEEKISO": "ISODOW"}
+"""What sqlglot calls some units of EXTRACT."""
 
 
 class RewritingError(Exception):
@@ -196,10 +202,22 @@ def _settle(node: exp.Expr) -> None:
         node.set("side", None)
     elif isinstance(node, exp.HexString):
         node.replace(exp.Var(this=f"X'{node.this}'"))
+    elif isinstance(node, exp.RegexpLike | exp.RegexpILike):
+        flags = [exp.Literal.string("i")] if isinstance(node, exp.RegexpILike) else []
+        node.replace(_call("regexp_like", node.this, node.expression, *flags))
+    elif isinstance(node, exp.Pow):
+        node.replace(_call("power", node.this, node.expression))
+    elif isinstance(node, exp.Extract):
+        unit = node.name.upper()
+        node.replace(_call("date_part", exp.Literal.string(_UNITS.get(unit, unit)), node.expression))
     elif isinstance(node, exp.Explode):
         node.replace(exp.Anonymous(this="unnest", expressions=[node.this]))
     elif isinstance(node, exp.Array):
         node.replace(exp.Anonymous(this="make_array", expressions=node.expressions))
+
+
+def _call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
+    return exp.Anonymous(this=name, expressions=list(arguments))
 
 
 def _unite(values: exp.Values) -> exp.Query:

@@ -153,7 +153,8 @@ class Extension:
         keys = self._keys(alias, inner.meta[SCOPE])
         inner.set("group", exp.Group(expressions=keys))
         inner.set("expressions", [*inner.expressions, *self._keys(alias, inner.meta[SCOPE])])
-        values = self._replace_columns(outer, scope, self._fresh.name("rows"))
+        values = self._fresh.name("rows")
+        self._replace_columns(outer, self._keys(values, scope))
         for column in [one for one in outer.find_all(exp.Column) if one.meta.get(OWNER) == relation]:
             if column.name in totals.counts:
                 column.replace(call("coalesce", column.copy(), number_of(0)))
@@ -176,13 +177,12 @@ class Extension:
         if any(join.side in {"RIGHT", "FULL"} for join in joins):
             assert source is not None  # noqa: S101 - there are joins
             if any(self._reads(one) for one in (source, *joins)):
-                msg = "a RIGHT or FULL JOIN that reads columns of the query around it is not joined"
-                raise RewritingError(msg)
+                return self._bring_in_twice(select)
             scoped = source.this.copy()
             scoped.set("joins", [join.copy() for join in joins])
             first = exp.Subquery(this=scoped)
             joins = []
-        self._replace_columns(select, scope, alias)
+        self._replace_columns(select, self._keys(alias, scope))
         joins = joins and list(select.args.get("joins") or ())
         joins = [as_cross_join(join) for join in joins]
         values = derived(self._domain.query.copy(), alias)
@@ -191,6 +191,63 @@ class Extension:
             joins.insert(0, exp.Join(this=first, kind="CROSS"))
         select.set("joins", joins or None)
         return alias
+
+    def _bring_in_twice(self, select: exp.Select) -> str:
+        """Join the values with both sides of outer joins, which have rows that only one of them has.
+
+            FROM a FULL JOIN b ON a.id = b.id AND b.y = o.k
+        ->  FROM values AS v CROSS JOIN a FULL JOIN (values AS w CROSS JOIN b)
+            ON v.k IS NOT DISTINCT FROM w.k AND a.id = b.id AND b.y = v.k
+            JOIN values AS x ON x.k IS NOT DISTINCT FROM coalesce(v.k, w.k)
+        """
+        scope = select.meta[SCOPE]
+        first, last = self._fresh.name("rows"), self._fresh.name("rows")
+        keys = self._keys(first, scope)
+        relations = [exp.Join(this=select.args["from_"].this, kind="CROSS")]
+        for join in map(as_cross_join, select.args["joins"]):
+            relations.append(join)
+            if join.side in {"RIGHT", "FULL"}:
+                keys = self._bring_into_side(join, keys, scope)
+            else:
+                self._replace_columns(join, keys)
+        pairs = zip(self._keys(last, scope), keys, strict=True)
+        values = derived(self._domain.query.copy(), last)
+        relations.append(exp.Join(this=values, kind="INNER", on=all_of(same(*pair) for pair in pairs)))
+        self._replace_columns(relations[0], self._keys(first, scope))
+        # The values read columns that are replaced in the rest of the query.
+        for clause in ("from_", "joins"):
+            select.set(clause, None)
+        self._replace_columns(select, self._keys(last, scope))
+        select.set("from_", exp.From(this=derived(self._domain.query.copy(), first)))
+        select.set("joins", relations)
+        return last
+
+    def _bring_into_side(self, join: exp.Join, keys: list[exp.Expr], scope: int) -> list[exp.Expr]:
+        """Join the values with the right side of an outer join; return the keys of its rows.
+
+        Args:
+            join: RIGHT or FULL, which is changed.
+            keys: of the rows of its left side.
+            scope: of the SELECT.
+        """
+        item, on = join.this, join.args.get("on")
+        if on is None:
+            msg = "a RIGHT or FULL JOIN with USING that reads columns of the query around it is not joined"
+            raise RewritingError(msg)
+        if isinstance(item, exp.Lateral):
+            alias = item.alias
+            query = Extension(self._fresh, self._domain).extend(item.this.this)
+            join.set("this", exp.Subquery(this=query, alias=item.args.get("alias")))
+        else:
+            alias = self._fresh.name("rows")
+            values = derived(self._domain.query.copy(), alias)
+            values.set("joins", [exp.Join(this=item.copy(), kind="CROSS")])
+            join.set("this", exp.Subquery(this=values))
+        own = self._keys(alias, scope)
+        self._replace_columns(on, keys)
+        pairs = (same(*pair) for pair in zip(keys, own, strict=True))
+        join.set("on", all_of([*pairs, join.args["on"]]))
+        return [call("coalesce", left.copy(), right.copy()) for left, right in zip(keys, own, strict=True)]
 
     def _reads(self, node: exp.Expr) -> bool:
         return any(self._domain.key_for(column) for column in node.find_all(exp.Column))
@@ -210,12 +267,11 @@ class Extension:
                 msg = "joins in brackets, VALUES and functions that read columns around them are not joined"
                 raise RewritingError(msg)
 
-    def _replace_columns(self, node: exp.Expr, scope: int, alias: str) -> str:
+    def _replace_columns(self, node: exp.Expr, keys: Sequence[exp.Expr]) -> None:
         for column in list(node.find_all(exp.Column)):
             key = self._domain.key_for(column)
             if key is not None:
-                column.replace(column_of(alias, key, scope))
-        return alias
+                column.replace(keys[self._domain.keys.index(key)].copy())
 
     def _keys(self, alias: str, scope: int) -> list[exp.Expr]:
         return [column_of(alias, key, scope) for key in self._domain.keys]

@@ -309,11 +309,18 @@ def _find(scope: _Scope, name: str) -> list[str]:
 
 def _divide_field(column: exp.Column, chain: tuple[_Scope, ...]) -> exp.Column:
     """Return the column whose field a dotted name is, and put the field in its place; or the name itself."""
-    if not column.table or any(column.table in scope.relations for scope in chain):
+    if not column.table:
         return column
-    if not any(_find(scope, column.table) for scope in chain):
+    owners = [scope.relations[column.table] for scope in chain if column.table in scope.relations]
+    if owners:
+        # The elements of a list have the name of their relation: FROM UNNEST(l) AS item.
+        if owners[0] != (column.table,) or column.name == column.table:
+            return column
+        owner: exp.Identifier | None = identifier(column.table)
+    elif any(_find(scope, column.table) for scope in chain):
+        owner = identifier(column.db) if column.db else None
+    else:
         return column
-    owner = identifier(column.db) if column.db else None
     whole = exp.Column(this=identifier(column.table), table=owner)
     field = exp.Anonymous(this="get_field", expressions=[whole, exp.Literal.string(column.name)])
     is_output = isinstance(column.parent, exp.Select) and column.arg_key == "expressions"

@@ -87,6 +87,8 @@ class Site:
         """Whether DataFusion may plan it, and wrongly, or finds out too late that it can't."""
         if self.is_within_aggregate(select) or self.is_within_window(select):
             return True
+        if any(_is_within_outer_join(column) for column in free_columns(self.query)):
+            return True
         clauses = {name for name in ("offset", "limit", "having", "group") if self.query.args.get(name)}
         if self.kind is Kind.EXISTS:
             return "offset" in clauses and self.is_correlated
@@ -174,6 +176,24 @@ def _is_plain(query: exp.Query) -> bool:
         return False
     where = query.args.get("where")
     return where is None or next(find_sites_in(where, "where"), None) is None
+
+
+def _is_within_outer_join(column: exp.Column) -> bool:
+    """Return whether a column is read by an outer join, or by a relation that it may fill up with NULL.
+
+    DataFusion moves conditions with such columns above the join.
+    """
+    node: exp.Expr = column
+    while (parent := node.parent) is not None:
+        if isinstance(node, exp.Join) and node.side:
+            return True
+        if isinstance(node, exp.Join | exp.From):
+            joins = parent.args.get("joins") or []
+            later = joins[joins.index(node) + 1 :] if isinstance(node, exp.Join) else joins
+            if any(join.side in {"RIGHT", "FULL"} for join in later):
+                return True
+        node = parent
+    return False
 
 
 def _reads_around(part: exp.Expr, query: exp.Query) -> bool:

@@ -45,6 +45,7 @@ from memwal.rules import (
     list_defaults,
     list_identities,
     list_initial_values,
+    list_uuids,
 )
 from memwal.storage.files import FileIdentity, Storage, base_manifest_paths
 from memwal.stored_fields import StoredField, read_dataset_fields
@@ -190,6 +191,11 @@ class BaseTable:
     def not_null_columns(self) -> frozenset[str]:
         """Names of the columns that must not be NULL, without those of the key."""
         return frozenset(list_not_null_columns(self.declared_schema))
+
+    @cached_property
+    def uuid_columns(self) -> frozenset[str]:
+        """Columns of UUIDs, which are texts in small letters."""
+        return frozenset(list_uuids(self.dataset.schema))
 
     @cached_property
     def lineage_columns(self) -> tuple[str, ...]:

@@ -218,7 +218,7 @@ SELECT COUNT(DISTINCT "b" % 20) AS "n", BOOL_AND("b" >= 0) AS "p", STDDEV("b") A
 ## operands keep their brackets
 select (b + 4) // 3 as d, xor(b, 3) as x, date_diff('day', d - 1, d + 1) as f, pow(b + 1, 2) as p, mod(b + 4, 3) as m from t
 --
-SELECT CAST(("b" + 4) / 3 AS BIGINT) AS "d", ("b" ^ 3) AS "x", CAST((CAST(("d" + 1) AS DATE) - CAST(("d" - 1) AS DATE)) AS BIGINT) AS "f", POWER("b" + 1, 2) AS "p", ("b" + 4) % 3 AS "m" FROM "t"
+SELECT CAST(("b" + 4) / 3 AS BIGINT) AS "d", (("b" | 3) - ("b" & 3)) AS "x", CAST((CAST(("d" + 1) AS DATE) - CAST(("d" - 1) AS DATE)) AS BIGINT) AS "f", POWER("b" + 1, 2) AS "p", ("b" + 4) % 3 AS "m" FROM "t"
 
 ## a backslash in LIKE is one, and ESCAPE escapes
 select 'a_b' like 'a\_b' as a, 'a\xb' like 'a\_b' as b, 'a_b' like 'a!_b' escape '!' as c, 'axb' like 'a!_b' escape '!' as d, 'a\b' like 'a\b' escape '!' as e

@@ -86,7 +86,8 @@ class KeyRows:
         """Return the step that looks up the keys."""
         types = zip(self.ordinals, self._list_key_types(), strict=True)
         values = [bind_value(at + 1, parameters[at], kind) for at, kind in types]
-        keys = self.key_query.find_keys(values, self.target.base.schema)
+        base = self.target.base
+        keys = self.key_query.find_keys(values, base.schema, base.uuid_columns)
         if keys is None:
             return self.plan().begin(parameters, control)
 

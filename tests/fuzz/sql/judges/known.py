@@ -40,7 +40,6 @@ LIMITS: Mapping[str, str] = MappingProxyType(
         "has subqueries that DataFusion does not run": "and what they are joined with is not the same twice",
         "null_aware anti join only supports": "DataFusion 54 has no NOT IN over several columns",
         "Schema contains duplicate": "constants have one name in DataFusion, and parameters several",
-        "is declared as non-nullable": "DataFusion 54 takes TRY_CAST of a constant for never NULL",
         "No field named quantified.": "some comparisons with ANY and ALL are not joined, which says no more",
         "is read as it is here": "views have no past",
         "Input field name": "DataFusion 54 loses the name of a subquery's column over rows in memory",

@@ -23,6 +23,14 @@ TABLES = {
     },
     "t": {"id": pa.int64(), "i": pa.int64(), "s": pa.string(), "ts": pa.timestamp("us"), "at": ZONED},
     "w": {"u": pa.uint32(), "v": pa.uint64()},
+    "u": {"ref": pa.uuid(), "v": pa.string()},
+    "days": {"id": pa.int64(), "tm": pa.time64("us"), "b": pa.binary()},
+    "lists": {
+        "id": pa.int64(),
+        "l": pa.list_(pa.int64()),
+        "st": pa.struct({"x": pa.int64()}),
+        "m": pa.list_(pa.int64()),
+    },
 }
 
 

@@ -1,0 +1,40 @@
+"""A key of GROUP BY that is written twice is one key."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from planner.sql.rules.dialect import write_sql
+from planner.sql.rules.tree import Tree, for_texts
+
+
+@for_texts(r"\bgroup\s+by\b.*,")
+def repeated_groups(tree: Tree) -> None:
+    """Leave out keys of GROUP BY that are others, with and without the name of their relation.
+
+    DataFusion takes the two for different columns, and its result has both.
+
+        SELECT a.v FROM t AS a GROUP BY v, a.v
+    ->  SELECT a.v FROM t AS a GROUP BY a.v
+    """
+    for select in tree.root.find_all(exp.Select):
+        group = select.args.get("group")
+        if group is None:
+            continue
+        joins = select.args.get("joins") or []
+        sources = [part.this for part in (select.args.get("from_"), *joins) if part is not None]
+        relations = {source.alias_or_name.casefold() for source in sources}
+        merged = {name.name.casefold() for join in joins for name in join.args.get("using") or ()}
+        named = merged | {item.alias.casefold() for item in select.expressions if isinstance(item, exp.Alias)}
+        columns = [column for key in group.expressions for column in key.find_all(exp.Column)]
+        qualified = {
+            column.name.casefold(): column
+            for column in columns
+            if column.table.casefold() in relations and column.name.casefold() not in named
+        }
+        for column in columns:
+            if not column.table and column.name.casefold() in qualified:
+                column.replace(qualified[column.name.casefold()].copy())
+        kept = {write_sql(key): key for key in group.expressions}
+        if len(kept) < len(group.expressions):
+            tree.replace(group, exp.Group(**{**group.args, "expressions": list(kept.values())}))

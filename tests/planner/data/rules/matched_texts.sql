@@ -1,0 +1,21 @@
+Tables: t (id BIGINT, s TEXT).
+
+## an expression that every text matches
+SELECT s ~ '.*' AS a, s !~* '.*' AS b, regexp_like(s, '.*') AS c FROM t
+--
+SELECT s ~ '(.*)' AS a, s !~* '(.*)' AS b, regexp_like(s, '(.*)') AS c FROM t
+
+## other expressions
+SELECT s ~ '^a.*' AS a, s ~ '.+' AS b FROM t
+--
+SELECT s ~ '^a.*' AS a, s ~ '.+' AS b FROM t
+
+## constants that are computed
+SELECT s ~ ('.' || '*') AS a FROM t
+--
+SELECT s ~ ('(' || (('.' || '*')) || ')') AS a FROM t
+
+## expressions of rows
+SELECT s ~ t.s AS a FROM t
+--
+SELECT s ~ t.s AS a FROM t

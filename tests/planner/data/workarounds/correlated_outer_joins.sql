@@ -1,0 +1,14 @@
+Statements that DataFusion answers wrongly, and the right rows.
+
+## the condition of an outer join in a subquery that is a value
+WITH o(k) AS (VALUES (1)), a(id) AS (VALUES (1), (2)), b(id, y) AS (VALUES (1, 1), (2, 2))
+SELECT (SELECT count(*) FROM a LEFT JOIN b ON a.id = b.id AND b.y = o.k) FROM o
+--
+2
+
+## a derived table that an outer join fills up
+WITH o(k) AS (VALUES (1), (5)), a(id) AS (VALUES (1), (2)), b(id, y) AS (VALUES (1, 1), (2, 2))
+SELECT k FROM o WHERE EXISTS (SELECT 1 FROM a LEFT JOIN (SELECT * FROM b WHERE b.y = o.k) AS b ON a.id = b.id) ORDER BY k
+--
+1
+5

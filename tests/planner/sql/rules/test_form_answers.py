@@ -1,0 +1,129 @@
+"""Forms that DataFusion lacks or mistakes are answered as PostgreSQL and DuckDB answer them."""
+
+from collections.abc import Iterator
+from datetime import datetime, time
+
+import lance
+import pyarrow as pa
+import pytest
+
+from memwal.rules import IS_UUID
+from planner.access.rights import FULL_ACCESS
+from planner.engine import QueryEngine, SessionSettings
+from tests.support.judging.judged import Judged, open_judged
+from tests.support.judging.results import rows_of
+
+UUIDS = ("550e8400-e29b-41d4-a716-446655440000", "a50e8400-e29b-41d4-a716-446655440000")
+CAPITALS = UUIDS[0].upper()
+IS_KEY = {b"lance-schema:unenforced-primary-key": b"true"}
+KEYED = pa.schema(
+    [
+        pa.field("id", pa.string(), nullable=False, metadata={IS_UUID: b"true", **IS_KEY}),
+        pa.field("ref", pa.string(), metadata={IS_UUID: b"true"}),
+        pa.field("n", pa.int64()),
+    ]
+)
+ITEM = pa.struct([("sku", pa.string()), ("n", pa.int64())])
+TABLE = pa.Table.from_pylist(
+    [
+        {
+            "id": 1,
+            "v": 1,
+            "i": 10,
+            "tm": time(10),
+            "b": b"\x01",
+            "ts": datetime(2024, 1, 31),
+            "st": {"x": 1, "y": {"z": "q"}},
+            "items": [{"sku": "A", "n": 1}, {"sku": "B", "n": 2}],
+            "item": "one",
+        },
+        {"id": 2, "v": 1, "tm": time(10), "b": b"\xff", "ts": datetime(2024, 2, 29), "item": "two"},
+        {"id": 3, "v": 2, "i": 30, "tm": time(11), "b": b"\x01\x02", "items": []},
+        {"id": 4, "v": None, "i": 5},
+    ],
+    pa.schema(
+        [
+            ("id", pa.int64()),
+            ("v", pa.int64()),
+            ("i", pa.int64()),
+            ("tm", pa.time64("us")),
+            ("b", pa.binary()),
+            ("ts", pa.timestamp("us")),
+            ("st", pa.struct([("x", pa.int64()), ("y", pa.struct([("z", pa.string())]))])),
+            ("items", pa.list_(ITEM)),
+            ("item", pa.string()),
+        ]
+    ),
+)
+STATEMENTS = (
+    "SELECT a.v FROM t AS a GROUP BY v, a.v",
+    "SELECT a.v, count(*) FROM t AS a GROUP BY a.v, v",
+    "SELECT a.v + 1 AS x, count(*) FROM t AS a GROUP BY v + 1, a.v + 1",
+    "SELECT a.v, b.v FROM t AS a JOIN t AS b ON a.id = b.v GROUP BY a.v, b.v",
+    "SELECT id, rank() OVER (ORDER BY tm), count(*) OVER (ORDER BY tm) FROM t",
+    "SELECT id, count(*) OVER (PARTITION BY v ORDER BY tm DESC), dense_rank() OVER (ORDER BY b) FROM t",
+    "SELECT id, lag(i, 1, v) OVER (ORDER BY id), lead(i, 2, -id) OVER (PARTITION BY v ORDER BY id) FROM t",
+    "SELECT id, lag(i, 1, i + 1) OVER (ORDER BY id), lag(i, 1, 0) OVER (ORDER BY id) FROM t",
+    "SELECT id, ts + INTERVAL '1 day' * v, ts - id * INTERVAL '1 month' FROM t",
+    "SELECT id, ts + INTERVAL '1 day' * 1.5, ts + 3 * INTERVAL '90 minutes' FROM t",
+    "SELECT id, (st).x, (t.st).y.z FROM t",
+    "SELECT id FROM t WHERE (st).x = 1 AND ((st).y).z = 'q'",
+    "SELECT (SELECT (q.st).x FROM t AS q WHERE q.id = 1) AS x",
+)
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judged]:
+    root = tmp_path_factory.mktemp("forms")
+    rows = [{"id": UUIDS[0], "ref": UUIDS[1], "n": 1}, {"id": UUIDS[1], "ref": None, "n": 2}]
+    keyed = lance.write_dataset(pa.Table.from_pylist(rows, KEYED), root / "u.lance")
+    keyed.initialize_mem_wal()
+    with open_judged(root, {"t": TABLE}) as opened:
+        yield opened
+
+
+def ask(engine: QueryEngine, sql: str, *parameters: str) -> list[tuple[object, ...]]:
+    return rows_of(engine.prepare(sql).execute([pa.scalar(one) for one in parameters]).read_all())
+
+
+@pytest.mark.parametrize("sql", STATEMENTS)
+def test_statements(sql: str, judged: Judged) -> None:
+    judged.check(sql)
+
+
+def test_fields_of_elements_of_a_list(judged: Judged) -> None:
+    engine = judged.engine
+    joined = "FROM t CROSS JOIN UNNEST(t.items) AS entry"
+    assert ask(engine, f"SELECT id, entry.sku {joined} ORDER BY 2") == [(1, "A"), (1, "B")]
+    assert ask(engine, f"SELECT entry.sku {joined} WHERE entry.n > 1 AND t.item = 'one'") == [("B",)]
+    assert ask(engine, f"SELECT sum(entry.n) AS n {joined} GROUP BY entry.sku ORDER BY 1") == [(1,), (2,)]
+
+
+def test_fields_have_their_names(judged: Judged) -> None:
+    assert judged.engine.execute("SELECT (st).x, (st).y.z AS w FROM t").schema.names == ["x", "w"]
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        f"id = '{CAPITALS}'",
+        f"u.id IN ('{CAPITALS}', 'x')",
+        f"ref = '{UUIDS[1].upper()}'",
+        f"CASE id WHEN '{CAPITALS}' THEN true END",
+        f"id NOT IN ('{UUIDS[1].upper()}')",
+        f"nullif(id, '{CAPITALS}') IS NULL",
+    ],
+)
+def test_a_uuid_in_capitals_finds_its_row(condition: str, judged: Judged) -> None:
+    assert ask(judged.engine, f"SELECT n FROM u WHERE {condition}") == [(1,)]
+
+
+def test_a_parameter_may_be_a_uuid_in_capitals(judged: Judged) -> None:
+    engine = judged.engine
+    assert ask(engine, "SELECT n FROM u WHERE id = ?", CAPITALS) == [(1,)]
+    assert ask(engine, "SELECT n FROM u WHERE id IN (?, ?) AND n > 0", CAPITALS, "x") == [(1,)]
+    assert ask(engine, "SELECT n FROM u WHERE ref = ?", UUIDS[1].upper()) == [(1,)]
+    update = engine.prepare_statement(
+        f"UPDATE u SET n = 1 WHERE id = '{CAPITALS}'", SessionSettings(), FULL_ACCESS
+    )
+    assert update.execute().affected == 1
