@@ -28,8 +28,8 @@ parameters match), runs the families below and writes one Markdown report: media
 - `spark_ingest`: Parquet files into regions by a Spark job, against a Lance append and Lance's region writers
 - `spark_read`: a table into Spark through the gateway and in direct mode, against JDBC, on one and two cores
 
-The floor is Lance's own SQL over the base table: what DataFusion does with the same files when it ignores fresh
-rows, so its answer is stale; for searches it is Lance's own search of the base.
+The floor is Lance's own SQL over the base table: what DataFusion does with the same files when it ignores
+fresh rows, so its answer is stale; for searches it is Lance's own search of the base.
 Peers are Lance's own `LsmScanner`, `LsmPointLookupPlanner` and `LsmVectorSearchPlanner`, and ROAPI.
 """
 
