@@ -176,7 +176,7 @@ def _find_connectives(document: Mapping[str, Any]) -> frozenset[int]:
 
 
 def _check_memberships(node: Any, plan: str, connectives: frozenset[int], *, is_plain: bool) -> None:  # noqa: ANN401
-    """Refuse memberships that are NULL where DataFusion 54 would give false, unless both mean the same.
+    """Refuse memberships that are NULL where DataFusion 55 would give false, unless both mean the same.
 
     Args:
         node: of the plan.

@@ -63,7 +63,7 @@ class Contexts:
             .with_information_schema(enabled=True)
             .with_default_catalog_and_schema(CATALOG, MAIN_SCHEMA)
             .set("datafusion.sql_parser.map_string_types_to_utf8view", "false")
-            # DataFusion 54 is not consistent about whether `x IS TRUE` is nullable.
+            # DataFusion 55 is not consistent about whether `x IS TRUE` is nullable.
             .set("datafusion.execution.skip_physical_aggregate_schema_check", "true")
             # Without it, now() and zoned literals have no zone, and comparisons with zoned columns are wrong.
             .set("datafusion.execution.time_zone", "+00:00")

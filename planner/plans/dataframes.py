@@ -63,7 +63,7 @@ _CONDITIONS = re.compile(
 _UNITED_ORDER = re.compile(r"\bunion\b.*\border\b", re.IGNORECASE | re.DOTALL)
 """Texts that may sort a UNION.
 
-DataFusion 54 sorts the parts of a UNION without the keys that are constant in each part, and then merges them
+DataFusion 55 sorts the parts of a UNION without the keys that are constant in each part, and then merges them
 by the other keys with a wrong limit.
 """
 
@@ -105,7 +105,7 @@ class Frames:
         optimizer decides on the types that the values have.
 
         Raises:
-            UnsupportedError: a column casts one of an extension type. DataFusion 54 says that the cast is of
+            UnsupportedError: a column casts one of an extension type. DataFusion 55 says that the cast is of
                 the extension type, too, and pyarrow can't read it.
         """
         try:

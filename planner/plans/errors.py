@@ -58,7 +58,7 @@ _REASON = re.compile(
 _WRAPPERS = re.compile(
     r"^(?:DataFusion error: |External error: |Context\(.*?\) caused by\s*|type_coercion\s+|caused by\s*"
     r"|Optimizer rule '.*?' failed\s*|Arrow error: External error: |Error during planning: "
-    r"|Execution error: |Invalid argument error: )+",
+    r"|Schema error: |Execution error: |Invalid argument error: )+",
     re.DOTALL,
 )
 
@@ -220,7 +220,7 @@ def translate_error(
     if refused is not None:
         return UnavailableError(f"the statement could not use its temporary files: {refused[0]}")
     message = _PRIVATE_NAME.sub(lambda match: match[1] or match[2], text).replace(f"{QUALIFIER}.", "")
-    short = _WRAPPERS.sub("", _OWN_FIELD.sub("", message)).strip()
+    short = _WRAPPERS.sub("", _OWN_FIELD.sub("", message)).strip().replace("\nValid fields", " Valid fields")
     mismatch = _NO_SIGNATURE.match(short)
     if mismatch is not None:
         return InvalidInputError(_describe_mismatch(mismatch[1], mismatch[2]))

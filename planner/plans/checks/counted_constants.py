@@ -1,4 +1,4 @@
-"""Counts of distinct constants, which DataFusion 54 takes from statistics.
+"""Counts of distinct constants, which DataFusion 55 takes from statistics.
 
     SELECT count(DISTINCT x), count(*) FROM (SELECT CAST(NULL AS VARCHAR) AS x FROM (VALUES (1), (2)))
 

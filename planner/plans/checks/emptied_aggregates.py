@@ -1,4 +1,4 @@
-"""Aggregates below which DataFusion 54 moves a condition that was to take away their row.
+"""Aggregates below which DataFusion 55 moves a condition that was to take away their row.
 
     SELECT x.id, s.n FROM x LEFT JOIN (SELECT count(*) AS n FROM t) s ON FALSE
     SELECT count(*) FROM t HAVING (SELECT max(id) FROM u) < 0

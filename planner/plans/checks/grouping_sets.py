@@ -1,4 +1,4 @@
-"""Totals over keys that are constant, or have one name, which DataFusion 54 plans wrongly.
+"""Totals over keys that are constant, or have one name, which DataFusion 55 plans wrongly.
 
     SELECT n, s, count(*) FROM (SELECT 5 AS n, s FROM t) GROUP BY ROLLUP (n, s) ORDER BY n
     SELECT x.s, y.s FROM x JOIN y ON x.id = y.id GROUP BY ROLLUP (x.s, y.s) HAVING x.s = 'a'

@@ -1,4 +1,4 @@
-"""Joins that DataFusion 54 plans wrongly, found in its optimised plans.
+"""Joins that DataFusion 55 plans wrongly, found in its optimised plans.
 
     SELECT y.a FROM x RIGHT JOIN (SELECT * FROM t WHERE lower(c) = 'a') y ON x.a = y.a WHERE x.c IS NULL
 

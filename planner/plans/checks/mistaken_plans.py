@@ -1,4 +1,4 @@
-"""What DataFusion 54 plans wrongly: each kind has a module, and all are looked for here.
+"""What DataFusion 55 plans wrongly: each kind has a module, and all are looked for here.
 
 Most statements can be told by their words, or by the columns of their tables, to have none of them: no module
 is entered for these. The words are those of the text for DataFusion, with views expanded.

@@ -1,4 +1,4 @@
-"""Joins by `IS NOT DISTINCT FROM` that DataFusion 54 mixes up with joins by `=`.
+"""Joins by `IS NOT DISTINCT FROM` that DataFusion 55 mixes up with joins by `=`.
 
     SELECT * FROM t JOIN u ON t.n IS NOT DISTINCT FROM u.n WHERE t.s = u.s
 

@@ -1,4 +1,4 @@
-"""Extremes of groups that DataFusion 54 finds without an order: NaN and infinity make them wrong.
+"""Extremes of groups that DataFusion 55 finds without an order: NaN and infinity make them wrong.
 
     SELECT k, max(abs(f)) FROM t GROUP BY k
 

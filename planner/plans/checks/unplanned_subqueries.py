@@ -1,4 +1,4 @@
-"""Subqueries that are left in a plan, which DataFusion 54 does not run.
+"""Subqueries that are left in a plan, which DataFusion 55 does not run.
 
     SELECT id, (SELECT count(*) FROM items WHERE items.n < orders.n) FROM orders
 

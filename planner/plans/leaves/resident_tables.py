@@ -5,7 +5,7 @@ itself. Where a statement reads much, it is planned twice: once with leaves, to 
 regions it needs, and once with the kept batches of these as tables in memory. DataFusion then filters in its
 own threads, and knows which side of a join has fewer rows.
 
-DataFusion 54 answers some outer joins over such tables wrongly. What a filter below one makes constant counts
+DataFusion 55 answers some outer joins over such tables wrongly. What a filter below one makes constant counts
 as constant above it: `planner.plans.checks.misplanned_joins` looks for that, and leaves are read then. A
 filter above one may go down to the other side once its sides are exchanged: they are not, in statements with
 outer joins. See docs/adr/0039-resident-tables.md.

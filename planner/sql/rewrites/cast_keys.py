@@ -3,7 +3,7 @@
     SELECT max(n) AS s, CAST(s AS TEXT) AS k FROM t GROUP BY CAST(s AS TEXT) ORDER BY max(n)
 ->  SELECT max(n) AS s, nullif(CAST(s AS TEXT), NULL) AS k FROM t GROUP BY CAST(s AS TEXT) ORDER BY max(n)
 
-DataFusion 54 calls a cast as it calls what is cast, so it takes the first output for the cast, and sorts by
+DataFusion 55 calls a cast as it calls what is cast, so it takes the first output for the cast, and sorts by
 that one. What nullif() gives has a name of its own.
 """
 

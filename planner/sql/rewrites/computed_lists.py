@@ -1,4 +1,4 @@
-"""Rewrites lists whose values DataFusion 54 would compute once, before it has a row.
+"""Rewrites lists whose values DataFusion 55 would compute once, before it has a row.
 
     WHERE a + 1 IN (coalesce(b, c, 1), 5)
 ->  WHERE a + 1 IN (array_element(make_array(coalesce(b, c, 1)), CAST(array_length(make_array(struct(b, c)))

@@ -3,7 +3,7 @@
     SELECT * FROM orders JOIN items ON 1 < items.id WHERE items.id >= 1
 ->  SELECT * FROM orders JOIN items ON items.id > 1 WHERE items.id >= 1
 
-DataFusion 54 combines the comparisons of a column with constants: `id = 1 AND 1 = id` becomes false, and of
+DataFusion 55 combines the comparisons of a column with constants: `id = 1 AND 1 = id` becomes false, and of
 `1 < id AND id >= 1` only the second is left. Simplifying exchanges the sides first, but not in conditions of
 joins, nor where the constant is yet to be computed.
 """

@@ -3,7 +3,7 @@
     SELECT name FROM customer WHERE EXISTS (SELECT 1 FROM orders WHERE orders.customer = customer.id)
 ->  SELECT name FROM customer WHERE EXISTS (SELECT 1 FROM orders WHERE orders.customer = "#".customer.id)
 
-DataFusion 54 takes `customer.id` for a field of the column `orders.customer` before it looks at the relations
+DataFusion 55 takes `customer.id` for a field of the column `orders.customer` before it looks at the relations
 around the subquery. A name of three parts is no such field. Its schema is not compared with that of an alias,
 which has none, and results are not called after it.
 """

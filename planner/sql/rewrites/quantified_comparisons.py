@@ -15,7 +15,7 @@
     SELECT id FROM orders WHERE 7 IN (SELECT id FROM items WHERE id = 7)
 ->  SELECT id FROM orders WHERE CASE WHEN random() < 2 THEN 7 END IN (SELECT id FROM items WHERE id = 7)
 
-DataFusion 54 plans membership as a join that gives true or false, never NULL, which is correct if only true
+DataFusion 55 plans membership as a join that gives true or false, never NULL, which is correct if only true
 matters. NOT IN as a conjunct is a null-aware anti join, but conditions on the column `n` are pushed into the
 subquery, where they drop NULL, and NULLs of the subquery are ignored if `n` is not nullable. A nullable
 expression in place of the column prevents both. In other positions, the join finds the members, and the value

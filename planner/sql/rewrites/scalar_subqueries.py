@@ -13,10 +13,10 @@
         SELECT CASE WHEN count(*) < 0 THEN NULL ELSE (count(*) = 0) END FROM items WHERE items.id = orders.id
     ), FALSE)
 
-DataFusion 54 takes a subquery for never NULL if its column is never NULL, though there may be no row. What
+DataFusion 55 takes a subquery for never NULL if its column is never NULL, though there may be no row. What
 nullif() gives is nullable.
 
-DataFusion 54 joins correlated subqueries, and computes what they give for no rows from the aggregates in it.
+DataFusion 55 joins correlated subqueries, and computes what they give for no rows from the aggregates in it.
 Those that simplifying leaves out, as in `0 * count(*)`, give NULL then. count() without the row around
 it is taken to be never NULL, though HAVING or LIMIT may leave no row. HAVING that is true of no rows is
 forgotten: it becomes part of the column.

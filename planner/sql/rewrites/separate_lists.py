@@ -1,4 +1,4 @@
-"""Rewrites lists of values that DataFusion 54 would combine wrongly.
+"""Rewrites lists of values that DataFusion 55 would combine wrongly.
 
     WHERE a IN (1, 2) AND a NOT IN (NULL, 2)
 ->  WHERE a IN (1, 2) AND nullif(a, NULL) NOT IN (NULL, 2)

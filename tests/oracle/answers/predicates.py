@@ -66,7 +66,7 @@ def predicate(draw: Draw, columns: Sequence[Column], alias: str = "", depth: int
     column = draw(st.sampled_from(columns))
     shapes = list(_SHAPES)
     if alias:
-        # DataFusion 54 keeps too much of `x RIGHT JOIN y ON x.id = y.id WHERE x.id IS NOT DISTINCT FROM 0`.
+        # DataFusion 55 keeps too much of `x RIGHT JOIN y ON x.id = y.id WHERE x.id IS NOT DISTINCT FROM 0`.
         shapes.remove(_distinct)
     shapes += _SHAPES_OF.get(column.type, [])
     return f"({draw(st.sampled_from(shapes))(draw, column, f'{alias}{column.name}')})"

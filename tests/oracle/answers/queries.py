@@ -88,7 +88,7 @@ def _counted(draw: Draw, tables: Sequence[Table]) -> Query:
 def _aggregated(draw: Draw, tables: Sequence[Table]) -> Query:
     table = draw(st.sampled_from(tables))
     group = draw(st.sampled_from(table.columns)).name
-    # DataFusion 54 lets the order of rows decide about min and max where NaN is among them.
+    # DataFusion 55 lets the order of rows decide about min and max where NaN is among them.
     ordered = [column.name for column in table.columns if not pa.types.is_floating(column.type)]
     value = draw(st.sampled_from(ordered))
     having = draw(st.sampled_from(("", " HAVING count(*) > 1")))

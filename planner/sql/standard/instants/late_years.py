@@ -1,4 +1,4 @@
-"""Compares years that have no nanoseconds, for which DataFusion 54 finds no row.
+"""Compares years that have no nanoseconds, for which DataFusion 55 finds no row.
 
     EXTRACT(YEAR FROM at) < 9999  ->  (EXTRACT(YEAR FROM at) + 0) < 9999
 

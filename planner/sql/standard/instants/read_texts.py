@@ -4,7 +4,7 @@
 ->  nullif(arrow_cast(arrow_cast(to_timestamp_seconds(s), 'Timestamp(Second, None)'),
                           'Timestamp(Second, Some("+00:00"))'), NULL)
 
-These functions of DataFusion 54 are said to give instants of the session's time zone, and give those of texts
+These functions of DataFusion 55 are said to give instants of the session's time zone, and give those of texts
 none: a plan over rows then fails. The optimizer takes casts that change nothing, as it believes, out of
 comparisons, but for nullif(). Constants are right, and stay.
 """

@@ -44,7 +44,7 @@ _TEMPLATES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         # Texts
         "REGEXP_SUBSTR": ("(regexp_match({0}, '(' || {1} || ')'))[1]",),
         "REGEXP_FULL_MATCH": ("regexp_like({0}, '^(?:' || {1} || ')$')",),
-        # DataFusion 54 counts 0 matches in NULL.
+        # DataFusion 55 counts 0 matches in NULL.
         "REGEXP_COUNT": (f"{_MATCHES}) END", f"{_MATCHES}, {{2}}) END", f"{_MATCHES}, {{2}}, {{3}}) END"),
         **dict.fromkeys(
             ("STRING_SPLIT", "STR_SPLIT"),

@@ -80,7 +80,7 @@ def call(
         pieces = [one if one == two else Spelled(one, two) for one, two in zip(ours, theirs, strict=True)]
     if is_own:
         pieces[0] = Spelled(ours[0], None if duck is _UNKNOWN else theirs[0], is_own=True)
-    # Of a constant, DataFusion 54 counts one where there are no rows.
+    # Of a constant, DataFusion 55 counts one where there are no rows.
     return Call(family, tuple(pieces), arguments, inexact, widened, of_columns="DISTINCT {}" in native)
 
 
@@ -160,7 +160,7 @@ SCALAR_CALLS: Mapping[Family, tuple[Call, ...]] = {
     DECIMAL: (
         call(DECIMAL, "({} + {})", DECIMAL, DECIMAL),
         call(DECIMAL, "({} - {})", DECIMAL, DECIMAL),
-        # Not `- x`, which DataFusion 54 fails to fold where x is NULL.
+        # Not `- x`, which DataFusion 55 fails to fold where x is NULL.
         call(DECIMAL, "(CAST(0 AS DECIMAL(10, 2)) - {})", DECIMAL),
         call(DECIMAL, "coalesce({}, {})", DECIMAL, DECIMAL),
         call(DECIMAL, "CASE WHEN {} THEN {} END", TRUTH, DECIMAL),

@@ -160,7 +160,7 @@ INSTANT = Kind(
     "instant", Family.INSTANT, pa.timestamp("us", "UTC"),
     tuple(one.replace(tzinfo=dt.UTC) for one in _moments("us")), (), "", _TIMESTAMP,
 )  # fmt: skip
-# Not compared: DataFusion 54 takes TIMESTAMPTZ for a time of the day in Berlin.
+# Not compared: DataFusion 55 takes TIMESTAMPTZ for a time of the day in Berlin.
 INSTANT_BERLIN = Kind(
     "instant_berlin", Family.OPAQUE, pa.timestamp("us", "Europe/Berlin"), INSTANT.values,
 )  # fmt: skip

@@ -185,7 +185,7 @@ class Sources:
             and one.family in _JOINABLE
             # Moments of two units beside each other are refused.
             and (one.family is not Family.MOMENT or one.kind == two.kind)
-            # DataFusion 54 takes a filter on the left column of a RIGHT JOIN for one on the right column of
+            # DataFusion 55 takes a filter on the left column of a RIGHT JOIN for one on the right column of
             # the same name, where they are equated.
             and (kind is not RIGHT or one.name != two.name)
         ]

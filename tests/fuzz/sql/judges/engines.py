@@ -24,7 +24,7 @@ from tests.fuzz.sql.grammar.tree import AbstainError, Node, Reader, quoted, rend
 
 PLAIN = SessionSettings()
 _WRONG_RULES = ("eliminate_duplicated_expr", "eliminate_group_by_constant")
-"""Rules of DataFusion 54 that give wrong answers; the gateway does not apply them either."""
+"""Rules of DataFusion 55 that give wrong answers; the gateway does not apply them either."""
 
 
 class Refused(Exception):  # noqa: N818 - an answer as well

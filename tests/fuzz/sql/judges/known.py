@@ -20,7 +20,7 @@ CAUTIOUS: Mapping[str, str] = MappingProxyType(
         "would answer a subquery of this statement wrongly": "windows, LIMIT and DISTINCT are not divided",
     }
 )
-"""Words of what the gateway refuses since DataFusion 54 may answer it wrongly, and how it would.
+"""Words of what the gateway refuses since DataFusion 55 may answer it wrongly, and how it would.
 
 It refuses more than is wrong, so they are counted: too many of them leave nothing to compare.
 """
@@ -28,21 +28,21 @@ LIMITS: Mapping[str, str] = MappingProxyType(
     {
         "too many rows to compare": "the judges hold answers in memory",
         "Can't cast value": "whether it is computed for rows that nobody needs follows from the plan",
-        "Cannot run range queries": "DataFusion 54 has no such windows by bytes and durations",
-        "has no RANGE: give its frame in ROWS": "DataFusion 54 has no such windows by bytes and durations",
-        "SanityCheckPlan": "DataFusion 54 loses the order of rows behind DISTINCT, and says so",
-        "No field named __grouping_id": "DataFusion 54 mistakes equal aggregates of parameters",
-        "Physical plan does not support": "DataFusion 54 runs some subqueries only as joins",
-        "Optimizer rule 'decorrelate": "DataFusion 54 loses columns of some subqueries",
-        "Optimizer rule 'scalar_subquery_to_join' failed": "DataFusion 54 loses columns of some subqueries",
-        "subquery can only be used in": "DataFusion 54 runs some subqueries only in some clauses",
-        "Correlated scalar subquery must be": "DataFusion 54 takes only totals for values",
+        "Cannot run range queries": "DataFusion 55 has no such windows by bytes and durations",
+        "has no RANGE: give its frame in ROWS": "DataFusion 55 has no such windows by bytes and durations",
+        "SanityCheckPlan": "DataFusion 55 loses the order of rows behind DISTINCT, and says so",
+        "No field named __grouping_id": "DataFusion 55 mistakes equal aggregates of parameters",
+        "Physical plan does not support": "DataFusion 55 runs some subqueries only as joins",
+        "Optimizer rule 'decorrelate": "DataFusion 55 loses columns of some subqueries",
+        "Optimizer rule 'scalar_subquery_to_join' failed": "DataFusion 55 loses columns of some subqueries",
+        "subquery can only be used in": "DataFusion 55 runs some subqueries only in some clauses",
+        "Correlated scalar subquery must be": "DataFusion 55 takes only totals for values",
         "has subqueries that DataFusion does not run": "and what they are joined with is not the same twice",
-        "null_aware anti join only supports": "DataFusion 54 has no NOT IN over several columns",
+        "null_aware anti join only supports": "DataFusion 55 has no NOT IN over several columns",
         "Schema contains duplicate": "constants have one name in DataFusion, and parameters several",
         "No field named quantified.": "some comparisons with ANY and ALL are not joined, which says no more",
         "is read as it is here": "views have no past",
-        "Input field name": "DataFusion 54 loses the name of a subquery's column over rows in memory",
+        "Input field name": "DataFusion 55 loses the name of a subquery's column over rows in memory",
     }
 )
 """Words of what DataFusion refuses by itself in one way of asking and not in another, and why."""

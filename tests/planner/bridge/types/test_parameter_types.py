@@ -187,7 +187,7 @@ def expected_types(sql: str) -> list[str]:
         ("SELECT o.id FROM orders o JOIN items i ON i.price > ? AND i.price < o.id", ["double"]),
         ("SELECT a FROM (VALUES (1, CAST(? AS bigint)), (2, 3)) AS v (a, b)", ["int64"]),
         ("SELECT qty + ? AS a FROM orders GROUP BY a", ["int32"]),
-        ("SELECT id FROM orders GROUP BY id HAVING id > ? LIMIT ?", ["string", "int64"]),
+        ("SELECT id FROM orders GROUP BY id HAVING id > ? LIMIT ?", ["int64", "int64"]),
         ("SELECT count(*) FROM orders UNION ALL SELECT id FROM orders WHERE qty = ?", ["int32"]),
         ("EXPLAIN SELECT id FROM orders WHERE id = ?", ["int64"]),
         ("SELECT 1", []),

@@ -380,10 +380,13 @@ def test_totals_over_what_differs_in_the_parts_of_a_union(
 def test_names_that_datafusion_gives_to_other_columns_are_refused(
     engine: QueryEngine, judge: duckdb.DuckDBPyConnection
 ) -> None:
-    sql = 'SELECT max(n) AS "{}", g, count(1) AS c FROM t GROUP BY CUBE (g) ORDER BY "{}" DESC, g'
+    window = "PARTITION BY [t.g] ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
+    sql = f'SELECT count(1) OVER (PARTITION BY g) AS c, -id AS "{{}} {window}" FROM t ORDER BY 2'
     with pytest.raises(UnsupportedError, match="choose another name"):
-        engine.execute(sql.replace("{}", "count(Int64(1))"))
-    assert_judged(engine, judge, sql.replace("{}", "count(1)"))
+        engine.execute(sql.format("count(Int64(1))"))
+    assert_judged(engine, judge, sql.format("count(1)"))
+    sql = 'SELECT max(n) AS "{}", g, count(1) AS c FROM t GROUP BY CUBE (g) ORDER BY "{}" DESC, g'
+    assert_judged(engine, judge, sql.replace("{}", "count(Int64(1))"))
     assert_judged(engine, judge, 'SELECT count(1) AS "count(Int64(1))" FROM t')
     assert_judged(engine, judge, 'SELECT id AS "max(n)" FROM t')
 
