@@ -17,9 +17,10 @@ _ABSENT: Final = re.compile(
     r"|\bNo such file or directory\b|\(os error 2\)"
 )
 _CONFLICT: Final = re.compile(
-    r"\b[Cc]ommit conflict for version\b|\bIncompatible transaction: |\bpreempted by concurrent transaction\b"
+    r"\b[Cc]ommit conflict for version\b|\bpreempted by concurrent transaction\b"
     r"|\bToo many concurrent writers\b"
 )
+_REPLACED: Final = re.compile(r"\bIncompatible transaction: ")
 _CONTESTED: Final = re.compile(
     r"\bpeer claimed epoch\b|\banother writer claimed\b|\b[Cc]ommit conflict for version\b"
 )
@@ -35,8 +36,18 @@ def is_absent(error: BaseException) -> bool:
 
 
 def is_commit_conflict(error: BaseException) -> bool:
-    """Return whether a commit failed because another one came first."""
+    """Return whether a commit failed because another one came first, and may be tried again."""
+    if is_replaced(error):
+        return False
     return isinstance(error, CommitConflictError) or _CONFLICT.search(str(error)) is not None
+
+
+def is_replaced(error: BaseException) -> bool:
+    """Return whether a commit failed because another one replaced what it was based on.
+
+    Such as a version that was restored, or rows that were overwritten: to try again is another change.
+    """
+    return _REPLACED.search(str(error)) is not None
 
 
 def is_contested_claim(error: BaseException) -> bool:

@@ -398,17 +398,24 @@ class BaseManifest(_message.Message):
 
     VERSION_FIELD_NUMBER: _builtins.int
     INDEX_SECTION_FIELD_NUMBER: _builtins.int
+    READER_FEATURE_FLAGS_FIELD_NUMBER: _builtins.int
+    WRITER_FEATURE_FLAGS_FIELD_NUMBER: _builtins.int
     version: _builtins.int
     index_section: _builtins.int
+    reader_feature_flags: _builtins.int
+    """Bits of features that readers, and writers, must know."""
+    writer_feature_flags: _builtins.int
     def __init__(
         self,
         *,
         version: _builtins.int = ...,
         index_section: _builtins.int | None = ...,
+        reader_feature_flags: _builtins.int = ...,
+        writer_feature_flags: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_index_section", b"_index_section", "index_section", b"index_section"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_index_section", b"_index_section", "index_section", b"index_section", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_index_section", b"_index_section", "index_section", b"index_section", "reader_feature_flags", b"reader_feature_flags", "version", b"version", "writer_feature_flags", b"writer_feature_flags"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__index_section: _TypeAlias = _typing.Literal["index_section"]  # noqa: Y015
     _WhichOneofArgType__index_section: _TypeAlias = _typing.Literal["_index_section", b"_index_section"]  # noqa: Y015

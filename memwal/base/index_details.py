@@ -18,10 +18,18 @@ import lance
 from google.protobuf.message import DecodeError
 from lance.dataset import Index
 
-from memwal.errors import CorruptDataError, InvalidInputError, NotFoundError, UnavailableError
+from memwal.errors import (
+    CorruptDataError,
+    InvalidInputError,
+    NotFoundError,
+    UnavailableError,
+    UnsupportedError,
+)
 from memwal.storage.files import Storage, base_manifest_paths
 from protos import mem_wal_pb2
 
+KNOWN_FLAGS: Final = frozenset({0, 1, 2, 3, 4, 5, 7, 8, 10, 11, 14, 15})
+"""Bits of the features that Lance reads and writes; it refuses versions with any other one."""
 MEM_WAL_INDEX: Final = "__lance_mem_wal"
 SYSTEM_INDEXES: Final = frozenset({MEM_WAL_INDEX, "__lance_frag_reuse"})
 """Records that Lance keeps as indexes without columns. The second has the new addresses of rows that a
@@ -205,6 +213,8 @@ class BaseManifest:
         path: of the file, below the table's directory.
         index_id: UUID of the MemWAL index; None when there is none.
         index_names: of the table's other indexes.
+        reader_flags: bits of the features that readers must know.
+        writer_flags: bits of the features that writers must know.
         is_inherited: whether the MemWAL index is that of the table which this one was cloned from.
     """
 
@@ -213,7 +223,42 @@ class BaseManifest:
     path: str
     index_id: str | None
     index_names: frozenset[str]
+    reader_flags: int = 0
+    writer_flags: int = 0
     is_inherited: bool = False
+
+    def check_readable(self, name: str) -> None:
+        """Refuse a version with a feature that Lance can't read.
+
+        Args:
+            name: of the table, for messages.
+
+        Raises:
+            UnsupportedError: there is one.
+        """
+        _check_flags(name, self.path, "reader", self.reader_flags)
+
+    def check_writable(self, name: str) -> None:
+        """Refuse a version with a feature that Lance can't write: its log would never be merged.
+
+        Args:
+            name: of the table, for messages.
+
+        Raises:
+            UnsupportedError: there is one.
+        """
+        _check_flags(name, self.path, "writer", self.writer_flags)
+
+
+def _check_flags(name: str, path: str, kind: str, flags: int) -> None:
+    unknown = [bit for bit in range(flags.bit_length()) if flags >> bit & 1 and bit not in KNOWN_FLAGS]
+    if unknown:
+        bits = ", ".join(f"{1 << bit} (bit {bit})" for bit in unknown)
+        msg = (
+            f"table {name!r}: {path} has the {kind} feature flag {bits}, which Lance {lance.__version__} "
+            "does not know: use a version of Lance Gateway with a newer Lance"
+        )
+        raise UnsupportedError(msg)
 
 
 def build_index(index_id: str, version: int, encoded: bytes) -> Index:
@@ -297,7 +342,8 @@ def read_base_manifest(table: Storage, version: int) -> BaseManifest:
     data, path = _read_base_manifest(table, version)
     source = table.locate(path)
     try:
-        section = _find_index_section(data)
+        message = _find_manifest(data)
+        section = _find_index_section(data, message)
     except (DecodeError, ValueError, struct.error) as error:
         msg = (
             f"{source} ({len(data)} bytes) is not a whole base table manifest: {error}. It ends with a "
@@ -306,12 +352,13 @@ def read_base_manifest(table: Storage, version: int) -> BaseManifest:
         raise CorruptDataError(msg) from error
     digest = hashlib.blake2b(data, digest_size=16).digest()
     names = frozenset(entry.name for entry in section.indices) - SYSTEM_INDEXES
+    flags = message.reader_feature_flags, message.writer_feature_flags
     index = next((entry for entry in section.indices if entry.name == MEM_WAL_INDEX), None)
     if index is None:
-        return BaseManifest(None, digest, path, None, names)
+        return BaseManifest(None, digest, path, None, names, *flags)
     details = MemWalIndexDetails.decode(index.index_details.value, source=source)
     index_id = str(UUID(bytes=index.uuid.uuid))
-    return BaseManifest(details, digest, path, index_id, names, index.HasField("base_id"))
+    return BaseManifest(details, digest, path, index_id, names, *flags, index.HasField("base_id"))
 
 
 def _read_base_manifest(table: Storage, version: int) -> tuple[bytes, str]:
@@ -337,12 +384,15 @@ def _read_first_existing(table: Storage, paths: Iterable[str]) -> tuple[bytes, s
     return None
 
 
-def _find_index_section(data: bytes) -> mem_wal_pb2.IndexSection:
+def _find_manifest(data: bytes) -> mem_wal_pb2.BaseManifest:
     position, _, _, magic = _FOOTER.unpack(data[-_FOOTER.size :])
     if magic != _MAGIC:
         msg = f"it ends with {magic!r} instead of {_MAGIC!r}"
         raise ValueError(msg)
-    manifest = mem_wal_pb2.BaseManifest.FromString(_read_message(data, position))
+    return mem_wal_pb2.BaseManifest.FromString(_read_message(data, position))
+
+
+def _find_index_section(data: bytes, manifest: mem_wal_pb2.BaseManifest) -> mem_wal_pb2.IndexSection:
     if not manifest.HasField("index_section"):  # 0 is a position like any other.
         return mem_wal_pb2.IndexSection()
     return mem_wal_pb2.IndexSection.FromString(_read_message(data, manifest.index_section))

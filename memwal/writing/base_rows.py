@@ -22,7 +22,7 @@ from lance.fragment import FragmentMetadata
 
 from memwal.base.index_details import read_index_details, replace_details
 from memwal.base.repeated_rows import KeyHistory, find_repeated_rows
-from memwal.base.versions import NotCommittedError, commit_next
+from memwal.base.versions import NotCommittedError, commit_next, read_operation
 from memwal.blobs import build_plain_schema
 from memwal.creating.columns import list_key_columns, list_not_null_columns
 from memwal.errors import LanceGatewayError, PreconditionError, UnavailableError, shorten_error
@@ -37,6 +37,7 @@ _FIRST_PAUSE_SECONDS: Final = 0.002
 _LONGEST_PAUSE_SECONDS: Final = 0.2
 _OFFSET_BITS: Final = 32
 _OFFSETS: Final = (1 << _OFFSET_BITS) - 1
+_REPLACING: Final = (lance.LanceOperation.Overwrite, lance.LanceOperation.Restore)
 _PREDICATE: Final = "rows of a statement"
 """What a version says of rows that were deleted: Lance wants a text, and reads nothing from it."""
 
@@ -270,6 +271,12 @@ def _commit(read: BaseRows, find_newest: Callable[[], BaseRows], change: BaseCha
                 "again"
             )
             raise PreconditionError(msg)
+        if change.removed and is_replaced_since(read, newest):
+            msg = (
+                f"table {read.name!r} was restored or overwritten while the statement ran, and nothing was "
+                "written: send it again if its new rows are meant"
+            )
+            raise PreconditionError(msg)
         if not newest.has_rows_of(read, tuple(change.removed)):
             msg = f"rows of table {read.name!r} were changed by others since they were read"
             raise FencedError(msg)
@@ -280,6 +287,12 @@ def _commit(read: BaseRows, find_newest: Callable[[], BaseRows], change: BaseCha
         _pause(attempt)
     msg = f"{_ATTEMPTS} times another commit to table {read.name!r} came first"
     raise FencedError(msg)
+
+
+def is_replaced_since(read: BaseRows, newest: BaseRows) -> bool:
+    """Return whether the rows of a table were overwritten, or a version was restored, since it was read."""
+    versions = range(read.dataset.version + 1, newest.dataset.version + 1)
+    return any(isinstance(read_operation(newest.dataset, version), _REPLACING) for version in versions)
 
 
 def _commit_next(newest: BaseRows, find_newest: Callable[[], BaseRows], *operations: Any) -> bool:  # noqa: ANN401

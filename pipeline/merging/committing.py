@@ -16,7 +16,7 @@ from lance.mem_wal import CompactedSsTable
 
 from memwal.creating import list_key_columns
 from memwal.errors import LanceGatewayError, UnavailableError, shorten_error
-from memwal.lance_errors import is_commit_conflict, is_out_of_memory
+from memwal.lance_errors import is_commit_conflict, is_out_of_memory, is_replaced
 from memwal.lance_rows import export_rows
 from memwal.stored_fields import read_dataset_fields
 from pipeline.jobs.lake import LakeTable
@@ -190,6 +190,11 @@ class _Work:
             return
         if is_commit_conflict(error):
             return
+        if is_replaced(error):
+            raise UnavailableError(
+                f"table {self._table.name!r}: a merge was not committed, since the table was restored or "
+                "overwritten meanwhile. Nothing is lost; merge again"
+            ) from error
         raise UnavailableError(
             f"table {self._table.name!r}: a merge was not committed: {shorten_error(error)}. "
             "Nothing is lost; merge again once storage answers"

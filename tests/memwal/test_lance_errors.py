@@ -24,10 +24,19 @@ from memwal.lance_errors import (
     is_log_too_long,
     is_out_of_memory,
     is_read_alone,
+    is_replaced,
 )
 from tests.memwal.written import WrittenTable, keyed_schema
 
-KINDS = (is_absent, is_commit_conflict, is_contested_claim, is_damaged, is_log_too_long, is_out_of_memory)
+KINDS = (
+    is_absent,
+    is_commit_conflict,
+    is_contested_claim,
+    is_damaged,
+    is_log_too_long,
+    is_out_of_memory,
+    is_replaced,
+)
 ROWS = pa.table({"id": pa.array(range(20), pa.int64())})
 
 
@@ -108,7 +117,8 @@ def test_commits_that_come_second(place: Path) -> None:
     newest = lance.dataset(str(place))
     merge(lance.dataset(str(place)))
     found.append(find_kinds(failure_of(lambda: merge(newest))))
-    assert [is_commit_conflict in kinds for kinds in found] == [True] * 4
+    assert [is_replaced in kinds for kinds in found] == [True, True, False, False]
+    assert [is_commit_conflict in kinds for kinds in found] == [False, False, True, True]
     assert not any({is_absent, is_damaged} & set(kinds) for kinds in found)
 
 

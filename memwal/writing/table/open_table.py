@@ -14,7 +14,7 @@ import pyarrow as pa
 from memwal.base.index_details import (
     MemWalIndexDetails,
     find_newest_details,
-    read_index_details,
+    read_base_manifest,
 )
 from memwal.base.table_mark import mark_table, read_table_mark
 from memwal.blobs import build_plain_schema
@@ -80,6 +80,7 @@ class OpenTable:
         Raises:
             NotFoundError: there is no such table.
             PreconditionError: it takes no streaming writes.
+            UnsupportedError: it has a feature that Lance can't write.
             UnavailableError: storage failed to answer.
         """
         mark = read_table_mark(storage)
@@ -87,11 +88,13 @@ class OpenTable:
             began, directory = time.monotonic(), identify_versions_directory(storage)
             try:
                 dataset = _open_newest_dataset(name, storage, session)
-                details = read_index_details(storage, dataset.version)
+                manifest = read_base_manifest(storage, dataset.version)
             except NotFoundError:
                 if not table_exists(storage):
                     raise
                 continue  # Another table has just taken its place (ADR 51).
+            manifest.check_writable(name)
+            details = manifest.details
             if details is None:
                 raise _no_mem_wal_error(name)
             _check_one_spec(name, details)

@@ -10,6 +10,7 @@ from typing import Any
 from memwal.base.index_details import (
     MemWalIndexDetails,
     find_newest_details,
+    read_base_manifest,
     read_newest_version,
 )
 from memwal.base.table_mark import read_table_mark
@@ -48,6 +49,7 @@ class Watch:
         It may have been dropped, made anew, or overwritten. Costs little; on S3 it is asked once a second.
 
         Raises:
+            UnsupportedError: it got a feature that Lance can't write.
             UnavailableError: storage failed to answer.
         """
         trusted = self.storage.backend.identity_seconds
@@ -73,6 +75,7 @@ class Watch:
             return False
         newest = read_newest_version(self.name, self.dataset)
         if newest != self.version:
+            read_base_manifest(self.storage, newest).check_writable(self.name)
             found = find_newest_details(self.name, self.storage, self.dataset)
             if found is None or found.region_specs != self.details.region_specs:
                 return False

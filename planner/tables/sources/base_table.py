@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Hashable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import astuple, dataclass
 from functools import cached_property
 from typing import Any
@@ -22,11 +23,13 @@ from memwal.base.index_details import (
     list_merged_generations,
     read_base_manifest,
 )
+from memwal.base.version_list import list_manifests
 from memwal.blobs import build_plain_schema, open_for_reading
 from memwal.creating import list_key_columns, list_not_null_columns, table_exists
 from memwal.creating.columns import TABLE_ID
 from memwal.creating.key_index import FINDING_TYPES
 from memwal.errors import (
+    CorruptDataError,
     LanceGatewayError,
     NotFoundError,
     UnavailableError,
@@ -417,6 +420,7 @@ def open_base_table(
 
     Raises:
         NotFoundError: there is no dataset.
+        UnsupportedError: it has a feature that Lance can't read.
         CorruptDataError: its manifest can't be read.
         UnavailableError: storage failed to answer.
     """
@@ -435,6 +439,7 @@ def open_base_table(
         if is_absent(error):
             msg = f"table {name!r}: {storage.uri} is no Lance dataset ({reason})"
             raise NotFoundError(msg) from error
+        _check_readable(name, storage, version)
         which = "newest manifest" if version is None else f"manifest of version {version}"
         msg = f"table {name!r}: the {which} of {storage.uri} can't be read: {reason}"
         raise build_read_error(
@@ -454,6 +459,13 @@ def open_base_table(
         place=place or Place.new(storage.uri),
         session=session,
     )
+
+
+def _check_readable(name: str, storage: Storage, version: int | None) -> None:
+    """Refuse a version, or the newest, that has a feature which Lance can't read."""
+    with suppress(CorruptDataError, NotFoundError, UnavailableError):  # which Lance's error tells of
+        newest = version or max(list_manifests(storage), default=0)
+        read_base_manifest(storage, newest).check_readable(name)
 
 
 class FilesVanishedError(UnavailableError):

@@ -275,8 +275,8 @@ class TailRows:
             self._stored = stored_as, base.map_stored_columns(read_entry_fields(stored_as))
         rows = entries[0]
         if len(entries) > 1:
-            plain = [one.replace_schema_metadata() for one in entries if one is not None]
-            rows = pa.concat_tables(plain).combine_chunks()
+            parts = [one.replace_schema_metadata() for one in entries if one is not None]
+            rows = pa.concat_tables(parts).combine_chunks()
         return convert_entry(rows, self._schema, self._stored[1])
 
     def _append_rows(self, entries: Iterable[WalEntry], rows: pa.Table) -> None:

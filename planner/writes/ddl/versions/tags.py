@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from memwal.base.index_details import read_base_manifest
 from memwal.errors import (
     AlreadyExistsError,
     InvalidInputError,
@@ -59,6 +60,7 @@ def prepare_create_tag(
     def create(_control: RunControl | None) -> WriteResult:
         check_may_write(engine, table_name, access)
         base = engine.catalog.table(table_name).base()
+        read_base_manifest(base.storage, base.version).check_writable(table_name)
         is_known = tag in read_tags(base)
         if is_known and not replaces:
             if skips:

@@ -212,6 +212,28 @@ def test_what_others_commit_meanwhile_is_not_lost(
     assert stored(tmp_path) == ordered(rows_of(twin, "SELECT * FROM visits")) == lake.rows("visits")
 
 
+REPLACING: dict[str, Callable[[str], object]] = {
+    "restores": lambda uri: lance.dataset(uri, version=1).restore(),
+    "overwrites": lambda uri: lance.write_dataset(VISITS.slice(1), uri, mode="overwrite"),
+}
+
+
+@pytest.mark.parametrize(
+    "sql", ["UPDATE visits SET seconds = seconds + 1 WHERE page = 'b'", "DELETE FROM visits WHERE page = 'b'"]
+)
+@pytest.mark.parametrize("what", REPLACING)
+def test_rows_of_a_state_that_was_replaced_are_not_changed(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, sql: str
+) -> None:
+    uri = str(tmp_path / "visits.lance")
+    lance.dataset(uri).delete("id = 9")
+    before_commit(monkeypatch, lambda: REPLACING[what](uri))
+    with pytest.raises(PreconditionError, match="'visits' was restored or overwritten while the statement"):
+        lake.write(sql)
+    expected = VISITS if what == "restores" else VISITS.slice(1)
+    assert stored(tmp_path) == ordered(expected.to_pylist())
+
+
 @pytest.mark.parametrize(
     "sql", ["UPDATE visits SET seconds = 50 WHERE id = 1", "DELETE FROM visits WHERE id = 0"]
 )
