@@ -2,6 +2,7 @@
 
 import datetime as dt
 import shutil
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -42,6 +43,19 @@ def test_a_region_that_nobody_writes_to_is_flushed_and_let_go(table: WrittenTabl
     assert len(table.manifest(region).flushed_generations) == 1
     writer.write(Changes(rows(table, 2)))
     assert set(rows_by_key(table)) == {1, 2}
+
+
+def test_a_region_that_another_writer_has_opened_is_left_to_it(table: WrittenTable, writing: Writing):
+    writer = writing(table)
+    (region_id,) = writer.write(Changes(rows(table, 1))).regions
+    (region,) = writer._list_regions()
+    with table.dataset.mem_wal_writer(region_id) as other:
+        until(lambda: region.has_unflushed_loss)
+        region.flush_after_loss(time.monotonic() + 60)
+        assert not region.has_unflushed_loss
+        other.put(rows(table, 2))
+    assert set(rows_by_key(table)) == {1, 2}
+    assert writer.stats()[0].claims == 1
 
 
 def test_rows_with_a_column_that_was_added_are_written(table: WrittenTable, writing: Writing):
