@@ -257,12 +257,11 @@ class Queries:
             error = "the gateway failed: its log says why"
             raise
         finally:
-            is_stopped = query.control.error is not None
             query.leave(state, error)
             with self._lock:
                 del self._active[query.id]
-                # A statement that was planned has its place in the history when it is executed.
-                if not query.is_planning or is_stopped:
+                # A statement that was planned has its place in the history when it is executed, if it can be.
+                if not query.is_planning or error is not None:
                     self._finished.append(query)
             try:
                 for notify in () if query.is_planning else self._on_finished:

@@ -134,6 +134,17 @@ class RegionManifest:
         start = ReplayStart(self.replay_after_wal_entry_position, self.current_generation)
         object.__setattr__(self, "replay_start", start)
 
+    def has_opened(self, position: int) -> bool:
+        """Return whether its owner has opened the region, and not only claimed it.
+
+        Lance commits the position of its fence once it has read the log. Lance before 14 does so alone where
+        it can read it, which entries of Lance 14 prevent.
+
+        Args:
+            position: of the newest entry before the claim.
+        """
+        return self.wal_entry_position_last_seen > position
+
     def unmerged_generations(self, newest_merged: int) -> tuple[FlushedGeneration, ...]:
         """Return the generations that are not merged, oldest first."""
         return tuple(

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from memwal.base.index_details import read_newest_version
 from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError
-from memwal.storage.files import Storage
+from memwal.storage.files import Storage, base_manifest_paths
 from memwal.writing.changes import (
     Changes,
     NotOwnerError,
@@ -403,8 +403,10 @@ class TableWriter:
         if read_newest_version(self.name, opened.dataset) == opened.dataset.version:
             return opened
         newer = OpenTable.open(self.name, self._storage, self._session)
+        # Lance's writers read the manifest of their version again once it is in no cache.
+        is_kept = any(self._storage.exists(*base_manifest_paths(opened.dataset.version)))
         with self._lock:
-            if self._opened is None or not newer.is_equivalent(self._opened):
+            if self._opened is None or not (is_kept and newer.is_equivalent(self._opened)):
                 self._opened = newer
             return self._opened
 

@@ -127,6 +127,8 @@ class RegionOwnership:
     ) -> None:
         self.region_id = region_id
         self.manifest: RegionManifest | None = None
+        self.found: RegionManifest | None = None
+        """The manifest that the newest claim came upon."""
         self._table = table
         self._options = options
         self._writer_id = writer_id
@@ -181,7 +183,7 @@ class RegionOwnership:
                         raise FencedError(
                             self._describe(table, "another writer claimed it since it was read")
                         )
-                    self.manifest = claim.manifest
+                    self.found, self.manifest = manifest, claim.manifest
                     return claim
             else:
                 seconds += random.uniform(0.0, _JITTER * self._options.hold_ms / 1000)  # noqa: S311

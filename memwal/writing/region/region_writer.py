@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 from memwal.base.table_place import keep_in_place
 from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, UnavailableError
@@ -30,7 +30,6 @@ from memwal.writing.region.lance_writers import ContestedError, append_atomicall
 from memwal.writing.region.ownership import (
     RECORD_SECONDS,
     RegionOwnership,
-    read_owner_record,
 )
 from memwal.writing.region.requests import GROUP_BYTES, Request, RequestQueue
 from memwal.writing.table.open_table import OpenTable
@@ -85,6 +84,7 @@ class RegionWriter:
         self._lost: Claim | None = None
         self._lost_at: tuple[int, float] | None = None
         """Newest entry of the claim that was lost, and the monotonic time when that was noticed."""
+        self._was_looked_at = False
         self._shared_until = -math.inf
         self.last_epoch = 0
         self._in_flight: Request | None = None
@@ -227,8 +227,23 @@ class RegionWriter:
 
     @property
     def has_unflushed_loss(self) -> bool:
-        """Whether the region was lost before a flush; another writer may have flushed it since."""
-        return self._lost is not None
+        """Whether the region was lost before a flush, and its rows may have to be flushed now.
+
+        That is found out once whoever claimed it has had the time to open it, and again when it is idle.
+        """
+        seconds = self._seconds_lost
+        if self._lost is None or seconds < RECORD_SECONDS:
+            return False
+        return not self._was_looked_at or seconds >= self._idle_seconds
+
+    @property
+    def _idle_seconds(self) -> float:
+        return self._options.idle_close_seconds or math.inf
+
+    @property
+    def _seconds_lost(self) -> float:
+        """Seconds since it was noticed that the region was lost."""
+        return math.inf if self._lost_at is None else time.monotonic() - self._lost_at[1]
 
     def notice_loss(self, deadline: float) -> None:
         """Find out whether another writer has claimed the region, which otherwise the next write does.
@@ -243,7 +258,7 @@ class RegionWriter:
                 return
             if self.ownership.read_newest_manifest(claim.table).writer_epoch != claim.epoch:
                 self._drop_claim(by_peer=True, epoch=claim.epoch)
-                self._lost = claim
+                self._lost, self._was_looked_at = claim, False
 
         self.queue.run_alone(look, deadline)
 
@@ -471,15 +486,13 @@ class RegionWriter:
         Args:
             claim: of this process.
             position: of the newest entry of the claim that was lost.
-            noticed_at: monotonic time when that was noticed; other gateways have left a record since.
+            noticed_at: monotonic time when that was noticed; who opens a region has done so since.
         """
-        if time.monotonic() - noticed_at < RECORD_SECONDS:
+        found = self.ownership.found
+        if found is None or found.has_opened(position) or time.monotonic() - noticed_at < RECORD_SECONDS:
             return False
-        storage, before = claim.table.storage, replace(claim.manifest, writer_epoch=claim.epoch - 1)
         try:
-            return read_owner_record(storage, before) is None and has_abandoned_rows(
-                storage, self.region_id, position
-            )
+            return has_abandoned_rows(claim.table.storage, self.region_id, position)
         except LanceGatewayError:
             return False
 
@@ -538,13 +551,18 @@ class RegionWriter:
         self._options.observer.on_fenced(self.table_name, self.region_id, epoch)
 
     def _flush_after_loss(self) -> None:
-        lost, self._lost = self._lost, None
+        lost, self._lost, self._was_looked_at = self._lost, None, True
         if lost is None or self._claim is not None or not lost.table.watch.is_same():
             return
         try:
-            if has_abandoned_rows(lost.table.storage, self.region_id, lost.position):
-                self._get_claim(time.monotonic() + CLAIM_SECONDS, None)
-                self._close_claim()
+            newest = self.ownership.read_newest_manifest(lost.table)
+            if not has_abandoned_rows(lost.table.storage, self.region_id, lost.position):
+                return
+            if newest.has_opened(lost.position) and self._seconds_lost < self._idle_seconds:
+                self._lost = lost  # Its new owner may be about to write.
+                return
+            self._get_claim(time.monotonic() + CLAIM_SECONDS, None)
+            self._close_claim()
         except LanceGatewayError:
             self._lost = lost
             raise
@@ -567,6 +585,7 @@ class RegionWriter:
         if not self._flush_claim(claim):
             self._count_loss(claim.epoch)
             self._lost, self._lost_at = claim, (claim.position, time.monotonic())
+            self._was_looked_at = False
             return False
         self.ownership.release(claim)
         self.counters.flushes += 1

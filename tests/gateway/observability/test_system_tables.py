@@ -59,6 +59,27 @@ def test_finished_and_running_statements_are_shown(client: flight.FlightClient) 
     assert (own["state"], own["finished_at"], own["error"]) == ("running", None, None)
 
 
+@pytest.mark.parametrize(
+    ("statement", "error"),
+    [
+        ("SELECT nothing FROM orders", "nothing"),
+        ("SELECT * FROM nowhere", "'nowhere' does not exist"),
+        ("SELECT 1 +", "an expression"),
+        ("INSERT INTO orders (nothing) VALUES (1)", "has no MemWAL"),
+        ("FLUSH TABLE nowhere", "'nowhere' does not exist"),
+    ],
+)
+def test_statements_that_cannot_be_planned_are_shown_with_their_errors(
+    client: flight.FlightClient, statement: str, error: str
+) -> None:
+    with pytest.raises(Exception, match=error):
+        rpc.query(client, statement)
+    shown = rpc.query(client, "SELECT * FROM system.queries WHERE state = 'failed'").to_pylist()
+    assert [(row["statement"], row["phase"], row["rows"]) for row in shown] == [(statement, "planning", 0)]
+    assert error in shown[0]["error"]
+    assert shown[0]["created_at"] <= shown[0]["finished_at"]
+
+
 def test_a_load_is_shown_while_its_rows_come(watched: Watched) -> None:
     seen: list[tuple[str, str, int]] = []
     with GatewayClient(watched.uri) as client, open_connection(watched.uri) as connection:

@@ -1,6 +1,8 @@
 """What becomes of a writer when its table changes, goes away, or nobody writes."""
 
+import datetime as dt
 import shutil
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -11,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from memwal.errors import InvalidInputError, NotFoundError, PreconditionError, UnavailableError
-from memwal.writing import Changes, TableWriter
+from memwal.writing import Changes, TableWriter, WriteOptions
 from tests.memwal.writing.conftest import until
 from tests.memwal.writing.reading import log, rows_by_key
 from tests.memwal.written import WrittenTable
@@ -43,6 +45,19 @@ def test_a_region_that_nobody_writes_to_is_flushed_and_let_go(table: WrittenTabl
     assert set(rows_by_key(table)) == {1, 2}
 
 
+def test_a_region_that_another_writer_has_opened_is_left_to_it(table: WrittenTable, writing: Writing):
+    writer = writing(table)
+    (region_id,) = writer.write(Changes(rows(table, 1))).regions
+    (region,) = writer._list_regions()
+    with table.dataset.mem_wal_writer(region_id) as other:
+        until(lambda: region.has_unflushed_loss)
+        region.flush_after_loss(time.monotonic() + 60)
+        assert not region.has_unflushed_loss
+        other.put(rows(table, 2))
+    assert set(rows_by_key(table)) == {1, 2}
+    assert writer.stats()[0].claims == 1
+
+
 def test_rows_with_a_column_that_was_added_are_written(table: WrittenTable, writing: Writing):
     writer = writing(table)
     (region,) = writer.write(Changes(rows(table, 1))).regions
@@ -72,6 +87,18 @@ def test_the_base_table_may_change_otherwise(table: WrittenTable, writing: Writi
     table.dataset.cleanup_old_versions(older_than=None, retain_versions=1)
     writer.write(Changes(rows(table, 3)))
     assert set(rows_by_key(table)) == {1, 2, 3, 100}
+
+
+def test_a_table_is_written_on_when_the_version_that_was_opened_is_removed(table: WrittenTable):
+    session = lance.Session(index_cache_size_bytes=0, metadata_cache_size_bytes=0)
+    writer = TableWriter("t", table.storage, WriteOptions(hold_ms=0), session)
+    writer.write(Changes(rows(table, 1)))
+    writer.release_regions()
+    table.dataset.update_config({"another": "version"})
+    table.dataset.cleanup_old_versions(older_than=dt.timedelta(0))
+    writer.write(Changes(rows(table, 2)))
+    writer.close()
+    assert set(rows_by_key(table)) == {1, 2}
 
 
 def test_a_table_that_was_dropped_gets_no_rows(table: WrittenTable, writing: Writing):

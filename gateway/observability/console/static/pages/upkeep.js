@@ -7,6 +7,7 @@ const quote = (name) => `"${name.replaceAll('"', '""')}"`;
 const STATEMENTS = {
   Optimize: (name) => [`OPTIMIZE ${name}`, "It compacts files and brings indexes up to date."],
   "Update indexes": (name) => [`OPTIMIZE ${name} INDEXES`, "It brings indexes up to date."],
+  Flush: (name) => [`FLUSH TABLE ${name}`, "It flushes the rows in logs to generations, which merges can take."],
   Analyze: (name) => [`ANALYZE ${name}`, "It counts rows, bytes, regions and generations, and changes nothing."],
 };
 const COMMANDS = ["merge", "index", "snapshot", "clean", "clean --delete"];
