@@ -289,6 +289,9 @@ def test_a_batch_has_few_rows_where_blobs_are_large(root: Path, open_lake: Calla
     assert choose_batch_rows(source, [0], ["id"]) > rows
     largest = max(batch.num_rows for batch in lake.engine.execute("SELECT id, data FROM files"))
     assert largest <= BATCH_BYTES // size
+    keys = ", ".join(map(str, range(rows)))
+    few = lake.engine.execute(f"SELECT data FROM files WHERE id IN ({keys})")
+    assert sum(batch.num_rows for batch in few) == rows
 
 
 def test_files_with_blobs_of_the_log_are_kept_and_missed_by_name(
