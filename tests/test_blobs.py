@@ -20,6 +20,8 @@ from memwal.storage.files import Storage
 from pipeline.cleaning import CleanPolicy, Kind, clean
 from pipeline.jobs.lake import LakeTable
 from pipeline.merging.job import merge
+from pipeline.snapshotting.backup import back_up
+from pipeline.snapshotting.restore import restore
 from planner.access.rights import TableAccess
 from planner.engine import QueryEngine
 from planner.tables.state.catalog import Catalog
@@ -316,3 +318,20 @@ def test_files_with_blobs_of_the_log_are_kept_and_missed_by_name(
         open_lake(root).read("SELECT data FROM files WHERE id = 2")
     blob.with_suffix(".away").rename(blob)
     successor.close()
+
+
+@pytest.mark.slow
+def test_backups_have_blobs_of_the_log(
+    files: Files, tmp_path: Path, open_lake: Callable[[Path], Lake]
+) -> None:
+    place, other = Storage.open(str(tmp_path / "backups")), tmp_path / "other"
+    other.mkdir()
+    restore(place, back_up(files.table, place).backup, Storage.open(str(other)))
+    files.writer.close()
+    restored = open_lake(other)
+    files.check(restored)
+    restored.write("UPDATE files SET name = 'restored' WHERE id = 3")  # flushes what the log has
+    files.rows[3] = ("restored", files.rows[3][1])
+    restored.engine.close()
+    merge(LakeTable.at(str(other / "files.lance")))
+    files.check(open_lake(other))
