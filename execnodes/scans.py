@@ -153,29 +153,24 @@ class LanceScanExec(ScanExec):
         context.check()
         needed = self._add_filter_columns(self.row_filter)
         stored, schema = self._list_stored_names(needed), self._build_schema(needed)
-        if stored:
-            taken = self._take_places(rows, stored)
-            batches = taken.to_batches()
-        else:
-            batches = [rows_without_columns(len(rows.places))]
-        for scanned in batches:
+        for scanned in self._take_places(rows, stored):
             batch = self._finish_batch(scanned, schema, self.row_filter, context)
             if batch.num_rows:
                 yield batch
 
-    def _take_places(self, rows: SelectedRows, stored: list[str]) -> pa.Table:
+    def _take_places(self, rows: SelectedRows, stored: list[str]) -> Iterator[pa.RecordBatch]:
+        if not stored:
+            yield rows_without_columns(len(rows.places))
+            return
         fragment = self.source.fragments.get(rows.fragment_id)
         if self.source.blobs.isdisjoint(stored):
-            taken: pa.Table = fragment.handle.take(rows.places.tolist(), columns=stored)
-            return taken
+            yield from fragment.handle.take(rows.places.tolist(), columns=stored).to_batches()
+            return
         dataset: Any = self.source.dataset
         live = dataset.scanner(columns=[], fragments=[fragment.handle], with_row_address=True).to_table()
         addresses = live.column(ROW_ADDRESS).to_numpy()[rows.places]
-        parts = [
-            take_blob_rows(self.source, addresses[start : start + FEW_ROWS], stored)
-            for start in range(0, len(addresses), FEW_ROWS)
-        ]
-        return pa.concat_tables(parts)
+        for start in range(0, len(addresses), FEW_ROWS):
+            yield from take_blob_rows(self.source, addresses[start : start + FEW_ROWS], stored).to_batches()
 
     def _read_fragments(
         self, mask: RowMask, group: tuple[int, ...], context: TaskContext
@@ -251,7 +246,8 @@ class LanceScanExec(ScanExec):
         stored, schema = self._list_stored_names(needed), self._build_schema(needed)
         for fragment_id, offsets in located.items():
             taken = None
-            if fragment_id not in mask.fragments and self.source.computed.isdisjoint(stored):
+            is_few = self.source.blobs.isdisjoint(stored) or len(offsets) <= FEW_ROWS
+            if is_few and fragment_id not in mask.fragments and self.source.computed.isdisjoint(stored):
                 taken = take_offsets(self.source, fragment_id, offsets, stored)
             if taken is None:
                 yield from self._scan(mask, (fragment_id,), context)

@@ -20,6 +20,8 @@ from memwal.storage.files import Storage
 from pipeline.cleaning import CleanPolicy, Kind, clean
 from pipeline.jobs.lake import LakeTable
 from pipeline.merging.job import merge
+from pipeline.snapshotting.backup import back_up
+from pipeline.snapshotting.restore import restore
 from planner.access.rights import TableAccess
 from planner.engine import QueryEngine
 from planner.tables.state.catalog import Catalog
@@ -289,6 +291,9 @@ def test_a_batch_has_few_rows_where_blobs_are_large(root: Path, open_lake: Calla
     assert choose_batch_rows(source, [0], ["id"]) > rows
     largest = max(batch.num_rows for batch in lake.engine.execute("SELECT id, data FROM files"))
     assert largest <= BATCH_BYTES // size
+    keys = ", ".join(map(str, range(rows)))
+    few = lake.engine.execute(f"SELECT data FROM files WHERE id IN ({keys})")
+    assert sum(batch.num_rows for batch in few) == rows
 
 
 def test_files_with_blobs_of_the_log_are_kept_and_missed_by_name(
@@ -313,3 +318,20 @@ def test_files_with_blobs_of_the_log_are_kept_and_missed_by_name(
         open_lake(root).read("SELECT data FROM files WHERE id = 2")
     blob.with_suffix(".away").rename(blob)
     successor.close()
+
+
+@pytest.mark.slow
+def test_backups_have_blobs_of_the_log(
+    files: Files, tmp_path: Path, open_lake: Callable[[Path], Lake]
+) -> None:
+    place, other = Storage.open(str(tmp_path / "backups")), tmp_path / "other"
+    other.mkdir()
+    restore(place, back_up(files.table, place).backup, Storage.open(str(other)))
+    files.writer.close()
+    restored = open_lake(other)
+    files.check(restored)
+    restored.write("UPDATE files SET name = 'restored' WHERE id = 3")  # flushes what the log has
+    files.rows[3] = ("restored", files.rows[3][1])
+    restored.engine.close()
+    merge(LakeTable.at(str(other / "files.lance")))
+    files.check(open_lake(other))
