@@ -17,6 +17,7 @@ from gateway.observability.connections import Connections
 _AUTHORITY: Final = r"(?P<name>\[[0-9A-Fa-f:.]+\]|[\w.-]+)(?::(?P<port>\d{1,5}))?"
 _HOST: Final = re.compile(_AUTHORITY, re.ASCII)
 _ORIGIN: Final = re.compile(rf"(?P<scheme>[a-z][a-z0-9+.-]*)://{_AUTHORITY}", re.ASCII | re.IGNORECASE)
+_ALL_ADDRESSES: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - not listened on
 _PORTS: Final = {"http": 80, "https": 443}
 
 
@@ -82,8 +83,8 @@ class HostCheck:
 
     @classmethod
     def of(cls, names: Iterable[str]) -> "HostCheck":
-        """Return the check that takes some names."""
-        return cls(frozenset(name.lower().strip("[]") for name in names))
+        """Return the check that takes some names; those that stand for all addresses are none."""
+        return cls(frozenset(name.lower().strip("[]") for name in names) - _ALL_ADDRESSES)
 
     def takes(self, name: str, reached: str) -> bool:
         """Return whether a request may give the gateway a name.

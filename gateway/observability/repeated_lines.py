@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-_Line: TypeAlias = tuple[str, int, str, type[BaseException] | None]
+_Line: TypeAlias = tuple[str, int, str, type[BaseException] | None, str | None]
 _SECONDS: Final = 10.0
 _MAX_LINES: Final = 1000
 """Different lines that are remembered; the oldest are forgotten."""
@@ -25,9 +25,9 @@ class _Repetition:
 class RepeatedLines(logging.Filter):
     """Lets a line through once in a time, and says behind it how often it was repeated.
 
-    Lines are the same if logger, level, text and the class of the exception are: those of statements and
-    logins name them, and are not. What was left out is written by the next line of any kind, once the time
-    has passed.
+    Lines are the same if logger, level, text, the class of the exception and the statement are, so each
+    statement has its lines. What was left out is written with the next line of any kind, once the time has
+    passed.
 
     Args:
         write: takes the lines that say so.
@@ -52,7 +52,8 @@ class RepeatedLines(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether a line is to be written now."""
         kind = record.exc_info[0] if record.exc_info else None
-        line = record.name, record.levelno, record.getMessage(), kind
+        statement: str | None = getattr(record, "query_id", None)
+        line = record.name, record.levelno, record.getMessage(), kind, statement
         with self._lock:
             now, ended = self._clock(), []
             while self._lines and next(iter(self._lines.values())).since + self._seconds <= now:

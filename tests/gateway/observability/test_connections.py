@@ -141,7 +141,7 @@ def test_malformed_headers_are_refused(
 
 
 def test_without_logins_other_names_are_refused_on_every_path(start: Callable[..., HttpServer]) -> None:
-    server = start(hosts=HostCheck.of(["Gateway.example"]))
+    server = start(hosts=HostCheck.of(["Gateway.example", "0.0.0.0", "[::]"]))
     strange = ("evil.example", "8.8.8.8", "127.0.0.1.evil.example", "0.0.0.0", "[::2]", "localhost.evil", "1")
     own = ("localhost", "LOCALHOST:1", "127.0.0.1:80", "127.9.9.9", "[::1]", "gateway.example:9")
     for path in ("/metrics", "/livez", "/readyz", "/healthz", "/console/", "/api/query", "/x"):

@@ -81,3 +81,10 @@ def test_more_lines_than_are_remembered_are_all_written(lines: Lines) -> None:
     for number in range(3000):
         logger.warning("line %d", number)
     assert len(lines.texts) == 3000
+
+
+def test_each_statement_has_its_lines(lines: Lines) -> None:
+    logger = logging.getLogger("repeated")
+    for number in range(100):
+        logger.warning("write finished", extra={"query_id": str(number)})
+    assert len(lines.texts) == 100

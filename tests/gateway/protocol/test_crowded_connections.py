@@ -5,12 +5,14 @@ import socket
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
+import httpx
 import pytest
 from pyarrow import flight
 
 from gateway.protocol.open_uploads import close_crowd, parse_peer
 from gateway.server import GatewayServer
 from tests.gateway import rpc
+from tests.support.processes.ports import find_free_port
 from tests.support.processes.servers import GatewayProcess, fetch, open_connection
 
 _DESCRIPTORS = 300
@@ -29,17 +31,21 @@ _BEGINNINGS = (
 
 @pytest.mark.slow
 def test_thousands_of_half_connections_leave_descriptors_for_others(lake: Path) -> None:
-    with GatewayProcess(lake, "--http-port", "0") as gateway, ExitStack() as stack:
+    http = str(find_free_port())
+    options = ("--http-port", http, "--set", "observability.http_connections=20")
+    with GatewayProcess(lake, *options) as gateway, ExitStack() as stack:
         resource.prlimit(gateway.pid, resource.RLIMIT_NOFILE, (_DESCRIPTORS, _DESCRIPTORS))
-        host, _, port = gateway.uri.removeprefix("grpc://").rpartition(":")
+        ports = (int(gateway.uri.rpartition(":")[2]), int(http))
         with open_connection(gateway.uri) as connection:
             assert fetch(connection, "SELECT count(*) AS n FROM orders")["n"].to_pylist() == [1000]
             for number in range(4 * _DESCRIPTORS):
-                client = stack.enter_context(socket.create_connection((host, int(port)), 60))
+                port = ports[number % 2]
+                client = stack.enter_context(socket.create_connection(("127.0.0.1", port), 60))
                 with suppress(OSError):  # closed already
-                    client.sendall(_BEGINNINGS[number % len(_BEGINNINGS)])
+                    client.sendall(_BEGINNINGS[number // 2 % len(_BEGINNINGS)])
                 if number % 200 == 0:
                     assert fetch(connection, "SELECT count(*) AS n FROM typed")["n"].to_pylist() == [2]
+                    assert httpx.get(f"http://127.0.0.1:{http}/readyz", timeout=60).text == "ok\n"
             # Who was there is served, who comes now as well, and storage can be read.
             assert fetch(connection, "SELECT sum(id) AS n FROM orders")["n"].to_pylist() == [499_500]
             with open_connection(gateway.uri) as late:
