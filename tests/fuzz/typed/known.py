@@ -102,6 +102,7 @@ PENDING: Sequence[Known] = (
 """What is wrong and is being mended; `reports.txt` has cases of it."""
 
 
-def known(judge: str, text: str, detail: str) -> Known | None:
-    """Return the known difference that this one is, or None."""
-    return next((one for one in (*PENDING, *MEANT) if one.fits(judge, text, detail)), None)
+def known(judge: str, text: str, detail: str, *, pending: bool = True) -> Known | None:
+    """Return the known difference that this one is, or None; `pending` is whether such count."""
+    listed = (*PENDING, *MEANT) if pending else MEANT
+    return next((one for one in listed if one.fits(judge, text, detail)), None)

@@ -30,6 +30,7 @@ class Place:
         is_condition: Whether the expression is a condition.
         is_ordered: Whether the order of rows counts.
         qualifier: Before the names of columns.
+        digits: That floats have in common.
         groups: Of the values; empty for all.
     """
 
@@ -40,6 +41,7 @@ class Place:
     is_condition: bool = True
     is_ordered: bool = False
     qualifier: str = "t."
+    digits: int = 12
     groups: tuple[str, ...] = ()
 
     def takes(self, group: str) -> bool:
@@ -153,7 +155,7 @@ PLACES = (
     Place("scalar subquery", "SELECT u.id, (SELECT {e} FROM {t} AS t WHERE t.id = u.id) AS v FROM {u} AS u",
           lambda values, _: list(values.items()), is_condition=False),
     Place("totals", "SELECT sum({e}), CAST(avg({e}) AS DOUBLE), count(DISTINCT {e}) FROM {t} AS t", _totals,
-          is_condition=False, groups=("number",)),
+          digits=5, is_condition=False, groups=("number",)),
     Place("rank", "SELECT id, rank() OVER (ORDER BY {e}) FROM {t} AS t", _ranks, is_condition=False, groups=_ORDERED),
     Place("lag", "SELECT id, lag({e}) OVER (ORDER BY id) FROM {t} AS t", _before, is_condition=False),
     Place("array_agg", "SELECT array_agg({e} ORDER BY id) FROM {t} AS t",
