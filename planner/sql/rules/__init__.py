@@ -14,6 +14,7 @@ from typing import Final
 import pyarrow as pa
 from cachetools import LRUCache
 
+from planner.sql.rules.decimal_elements import decimal_elements
 from planner.sql.rules.decimal_literals import decimal_literals
 from planner.sql.rules.decimals_as_doubles import decimals_as_doubles
 from planner.sql.rules.dialect import parse_query, write_sql
@@ -31,6 +32,7 @@ from planner.sql.rules.zoned_times import zoned_times
 RULES: Final[tuple[Rule, ...]] = (
     listed_arrays,
     decimal_literals,
+    decimal_elements,
     decimals_as_doubles,
     real_literals,
     rounded_decimals,
