@@ -73,6 +73,7 @@ _OTHER_CLAUSES: Final = frozenset(
     }
     | {"INTERSECT", "VALUES", "SET", "RETURNING"}
 )
+_QUANTIFIERS: Final = frozenset({"ANY", "SOME", "ALL"})
 _SIDES: Final = frozenset({"LEFT", "RIGHT"})
 """Words of joins, and names of functions."""
 
@@ -140,7 +141,7 @@ def _find_operand_end(text: SqlText, first: int) -> int | None:
             continue
         if words[i] in _OPENING:
             i = _find_closing(words, i)
-        elif not text.is_name(i) and words[i] not in _LITERALS:
+        elif words[i] in _QUANTIFIERS or (not text.is_name(i) and words[i] not in _LITERALS):
             return None
         elif words[i] == "$" or (text.is_name(i) and words[i + 1] == STRING):
             i += 1  # a parameter, or a literal with its type

@@ -16,6 +16,7 @@ from cachetools import LRUCache
 
 from planner.sql.rules.computed_sort_keys import computed_sort_keys
 from planner.sql.rules.contained_lists import contained_lists
+from planner.sql.rules.decimal_elements import decimal_elements
 from planner.sql.rules.decimal_literals import decimal_literals
 from planner.sql.rules.decimals_as_doubles import decimals_as_doubles
 from planner.sql.rules.defaults_of_rows import defaults_of_rows
@@ -42,6 +43,7 @@ from planner.sql.rules.zoned_times import zoned_times
 RULES: Final[tuple[Rule, ...]] = (
     listed_arrays,
     decimal_literals,
+    decimal_elements,
     decimals_as_doubles,
     real_literals,
     rounded_decimals,

@@ -138,6 +138,8 @@ PRICE_CONDITIONS = [
     ("big > 0.12345", [1]),
     ("big < 0.000000000000000000000000000000000001", []),
     ("price < 1234567890123456789012345678901234567890.5", [1, 2, 3, 4]),
+    ("4.44 = ANY (make_array(price))", [2]),
+    ("array_has(make_array(price, big), 4.44)", [2]),
     ("price = 4.44e0", [2]),
     ("round(price, 1) <> price", [2, 4]),
     ("round(price, 1) - price > 0", [4]),

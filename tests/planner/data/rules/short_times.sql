@@ -1,6 +1,6 @@
 Tables: p (id BIGINT, price DECIMAL(10, 2), big DECIMAL(38, 2), f DOUBLE, r REAL, n BIGINT),
 t (id BIGINT, i BIGINT, s TEXT, ts TIMESTAMP(6), at TIMESTAMP(6) of New York),
-w (u INT UNSIGNED, v BIGINT UNSIGNED).
+w (u INT UNSIGNED, v BIGINT UNSIGNED, l DECIMAL(10, 2)[]).
 
 ## times without seconds
 SELECT id FROM t WHERE ts > '2024-03-10 02:30' AND at < TIMESTAMP '2024-03-10 02:30+02:00'

@@ -1,6 +1,6 @@
 Tables: p (id BIGINT, price DECIMAL(10, 2), big DECIMAL(38, 2), f DOUBLE, r REAL, n BIGINT),
 t (id BIGINT, i BIGINT, s TEXT, ts TIMESTAMP(6), at TIMESTAMP(6) of New York),
-w (u INT UNSIGNED, v BIGINT UNSIGNED).
+w (u INT UNSIGNED, v BIGINT UNSIGNED, l DECIMAL(10, 2)[]).
 
 ## results and lists
 SELECT coalesce(ts, TIMESTAMP '2024-03-10 02:30:00') AS x FROM t WHERE ts NOT IN (ts, TIMESTAMP '2024-03-10 02:30:00.123456')

@@ -1,6 +1,6 @@
 Tables: p (id BIGINT, price DECIMAL(10, 2), big DECIMAL(38, 2), f DOUBLE, r REAL, n BIGINT),
 t (id BIGINT, i BIGINT, s TEXT, ts TIMESTAMP(6), at TIMESTAMP(6) of New York),
-w (u INT UNSIGNED, v BIGINT UNSIGNED).
+w (u INT UNSIGNED, v BIGINT UNSIGNED, l DECIMAL(10, 2)[]).
 
 ## decimals that need more than 38 digits together
 SELECT id FROM p WHERE big > CAST('0.12345' AS DECIMAL(5, 5))

@@ -22,7 +22,7 @@ TABLES = {
         "n": pa.int64(),
     },
     "t": {"id": pa.int64(), "i": pa.int64(), "s": pa.string(), "ts": pa.timestamp("us"), "at": ZONED},
-    "w": {"u": pa.uint32(), "v": pa.uint64()},
+    "w": {"u": pa.uint32(), "v": pa.uint64(), "l": pa.list_(pa.decimal128(10, 2))},
     "u": {"ref": pa.uuid(), "v": pa.string()},
     "days": {"id": pa.int64(), "tm": pa.time64("us"), "b": pa.binary()},
     "lists": {
