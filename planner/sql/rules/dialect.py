@@ -5,6 +5,7 @@ A statement that is read and written again has the same plan; tests compare the 
 
 from __future__ import annotations
 
+import re
 from typing import Any, ClassVar, Final
 
 import sqlglot
@@ -30,6 +31,8 @@ _TYPES: Final = {
 _CALLS_WITH_SYNTAX: Final = frozenset(
     {"CAST", "TRY_CAST", "EXTRACT", "SUBSTRING", "POSITION", "TRIM", "OVERLAY"}
 )
+_MISTAKEN: Final = re.compile(r"\|>|\bmap\s*\{", re.IGNORECASE)
+"""Syntax that sqlglot reads as another one: pipes lose the names of relations, and maps become structs."""
 _NEGATED: Final = (exp.In, exp.Between, exp.Like, exp.ILike, exp.SimilarTo, exp.Is)
 
 
@@ -55,6 +58,14 @@ def _write_bare_negation(writer: PostgresGenerator, negation: exp.Not) -> str:
     return f"{left} NOT{rest}"
 
 
+def _parse_position(parser: Any) -> exp.Expr:  # noqa: ANN401 - sqlglot has no types here
+    """Parse `position(x IN s)`, and `position(s, x)`, whose arguments have another order."""
+    arguments: list[exp.Expr] = parser._parse_csv(parser._parse_bitwise)  # noqa: SLF001
+    if parser._match(TokenType.IN):  # noqa: SLF001
+        return exp.StrPosition(this=parser._parse_bitwise(), substr=arguments[0])  # noqa: SLF001
+    return exp.Anonymous(this="position", expressions=arguments)
+
+
 class DataFusion(Postgres):
     """DataFusion's dialect: PostgreSQL's, in which every function keeps its name and its arguments."""
 
@@ -74,7 +85,7 @@ class DataFusion(Postgres):
             name: parser
             for name, parser in PostgresParser.FUNCTION_PARSERS.items()
             if name in _CALLS_WITH_SYNTAX
-        }
+        } | {"POSITION": _parse_position}
 
         def _parse_position(self, haystack_first: bool = False) -> exp.Expr:  # type: ignore[override]  # noqa: ARG002, FBT001, FBT002
             """Parse `position(x IN s)`; `position(s, x)` is a function, with the text first."""
@@ -104,8 +115,8 @@ class DataFusion(Postgres):
 
 def parse_query(sql: str) -> exp.Query | None:
     """Parse one query; None for other statements and for syntax that sqlglot does not read."""
-    if "|>" in sql:
-        return None  # sqlglot writes pipes as common table expressions, and loses the names of relations
+    if _MISTAKEN.search(sql) is not None:
+        return None
     try:
         trees = sqlglot.parse(sql, dialect=DataFusion)
     except (SqlglotError, ValueError, RecursionError):

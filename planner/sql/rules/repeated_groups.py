@@ -12,7 +12,8 @@ from planner.sql.rules.tree import Tree, for_texts
 def repeated_groups(tree: Tree) -> None:
     """Leave out keys of GROUP BY that are others, with and without the name of their relation.
 
-    DataFusion takes the two for different columns, and its result has both.
+    DataFusion takes the two for different columns, and its result has both. Its own rule that leaves out such
+    keys, `eliminate_duplicated_expr`, gives wrong answers elsewhere, and is not used.
 
         SELECT a.v FROM t AS a GROUP BY v, a.v
     ->  SELECT a.v FROM t AS a GROUP BY a.v

@@ -159,12 +159,23 @@ def _write(tree: exp.Expr) -> str:
 
 
 def _prefix_calls(tokens: list[Token]) -> None:
-    for token, following in itertools.pairwise(tokens):
+    for at, (token, following) in enumerate(itertools.pairwise(tokens)):
         token.comments = []
         is_call = following.token_type is TokenType.L_PAREN and token.token_type in _CALLED
-        if is_call and token.text.upper() not in _WITH_SYNTAX:
+        name = token.text.upper()
+        if is_call and (name not in _WITH_SYNTAX or (name == "POSITION" and not _has_in(tokens[at + 1 :]))):
             token.text = f"{_PREFIX}{token.text}"
             token.token_type = TokenType.VAR
+
+
+def _has_in(tokens: list[Token]) -> bool:
+    """Return whether IN is between the brackets that some tokens begin with, but not in others within."""
+    depth = 0
+    for token in tokens:
+        depth += (token.token_type is TokenType.L_PAREN) - (token.token_type is TokenType.R_PAREN)
+        if depth == 0 or (depth == 1 and token.token_type is TokenType.IN):
+            return depth == 1
+    return False
 
 
 def _check(node: exp.Expr) -> None:

@@ -1,4 +1,4 @@
-Statements that DataFusion answers wrongly, and the right rows.
+-- See tests/planner/workarounds.py.
 
 ## the condition of an outer join in a subquery that is a value
 WITH o(k) AS (VALUES (1)), a(id) AS (VALUES (1), (2)), b(id, y) AS (VALUES (1, 1), (2, 2))

@@ -1,25 +1,25 @@
-Statements that DataFusion answers wrongly, and the right rows.
+-- See tests/planner/workarounds.py.
 
 ## two lists of one value without a common member
 SELECT NOT (i IN (1) AND i IN (2)) FROM (VALUES (NULL), (1)) AS t(i)
 --
 NULL
-true
+True
 
 ## none of two lists
 SELECT i NOT IN (1) OR i NOT IN (2) FROM (VALUES (NULL), (1)) AS t(i)
 --
 NULL
-true
+True
 
 ## a list and what is not in it
 SELECT i IN (1, 2) AND i NOT IN (1, 2) FROM (VALUES (NULL), (1)) AS t(i)
 --
+False
 NULL
-false
 
 ## equal to one of several
 SELECT (i = 1 OR i = 2) AND (i = 3 OR i = 4) FROM (VALUES (NULL), (1)) AS t(i)
 --
+False
 NULL
-false

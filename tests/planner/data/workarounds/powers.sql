@@ -1,4 +1,4 @@
-Statements that DataFusion answers wrongly, and the right rows.
+-- See tests/planner/workarounds.py.
 
 ## a power
 SELECT 2 ^ 3

@@ -21,6 +21,35 @@ NOT_READ = {
     "describe a query",
 }
 """Statements with syntax that sqlglot does not read, or mistakes: no rule changes them."""
+CALLS = (
+    *("position(s, s || 'x')", "position('x' IN s)", "strpos(s, 'x')", "substring(s, 1, 2)", "trim(s, 'x')"),
+    *(
+        "substring(s FROM 1 FOR 2)",
+        "trim(BOTH 'x' FROM s)",
+        "overlay(s PLACING 'x' FROM 1 FOR 2)",
+        "left(s, 1)",
+    ),
+    *("extract(year FROM ts)", "extract(doy FROM ts)", "to_char(ts, '%Y')", "date_bin(INTERVAL '1 day', ts)"),
+    *("string_agg(s, ',')", "array_agg(s ORDER BY id)", "count(DISTINCT s)", "sum(i) FILTER (WHERE i > 1)"),
+    *("log(10, i)", "round(i / 3, 1)", "mod(i, 2)", "i % 2", "i / 2", "i & 1", "i | 1", "i << 1", "-i"),
+    *("TRY_CAST(s AS INT)", "CAST(s AS BYTEA)", "s::VARCHAR(3)", "CAST(i AS REAL)", "CAST(i AS DECIMAL(10))"),
+    *(
+        "{'a': 1}",
+        "[1, 2][1]",
+        "named_struct('a', 1)",
+        "X'00'",
+        "s SIMILAR TO 'a'",
+        "s LIKE 'a!%' ESCAPE '!'",
+    ),
+    *(
+        "i IS DISTINCT FROM id",
+        "NOT i BETWEEN 1 AND 2",
+        "(i, 1) = (1, 1)",
+        "s !~ 'a'",
+    ),
+    *("at AT TIME ZONE 'UTC'", "current_date", "DATE '2024-01-01'", "TIME '10:00'", "1e3", ".5"),
+    *("nth_value(s, 1 ORDER BY id)", "row_number() OVER (ORDER BY id DESC NULLS LAST)", "1 = ANY([1, 2])"),
+)
 OTHERWISE = {"correlated_outer_joins", "a recursive CTE may begin with values"}
 """These statements have VALUES in WITH, which become derived tables with the same columns."""
 
@@ -47,6 +76,8 @@ def list_statements() -> Iterator[tuple[str, Callable[[], SessionContext], str]]
     for dialect in ("duckdb", *OTHERS):
         for case in read_titled(f"dialect_{dialect}.sql"):
             yield f"{dialect}: {case}", dialects_context, case.parts[1]
+    for call in CALLS:
+        yield f"calls: {call}", rules_context, f"SELECT {call} AS x FROM t"
     for case in test_bind.RUNNABLE:
         if case.title in OTHERWISE:
             continue

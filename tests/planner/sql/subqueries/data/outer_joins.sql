@@ -142,3 +142,11 @@ SELECT count(*) AS n FROM o GROUP BY EXISTS (SELECT 1 FROM a LEFT JOIN b ON a.id
 SELECT o.k, (SELECT count(*) FROM b RIGHT JOIN a USING (id)) AS n FROM o
 
 SELECT o.k, (SELECT count(*) FROM b RIGHT JOIN a USING (id) WHERE a.id = o.k) AS n FROM o
+
+SELECT o.k, (SELECT count(*) FROM a LEFT JOIN b ON a.id = b.id AND b.y = o.k AND CAST(b.id AS TEXT) ~ '[0-9]') AS n FROM o
+
+SELECT o.k, (SELECT count(*) FROM a LEFT JOIN b ON a.id = b.id AND b.y ^ 2 = o.k ^ 2 AND b.y & 1 = o.k & 1) AS n FROM o
+
+SELECT o.k, (SELECT max(a.id) FROM a LEFT JOIN b ON b.y = o.k WHERE extract(doy FROM DATE '2024-02-01') = 32) AS n FROM o
+
+SELECT o.k, (SELECT max(strpos('abc', CAST(a.id AS TEXT))) FROM a LEFT JOIN b ON b.y = o.k AND position('x' IN 'abx') = 3) AS n FROM o
