@@ -97,6 +97,7 @@ class DataFusion(Postgres):
     class Generator(PostgresGenerator):
         """Writes what DataFusion reads."""
 
+        MULTI_ARG_DISTINCT = True
         TYPE_MAPPING: ClassVar[dict[Any, str]] = {**PostgresGenerator.TYPE_MAPPING, **_TYPES}
         TRANSFORMS: ClassVar[dict[Any, Any]] = {
             **PostgresGenerator.TRANSFORMS,

@@ -372,6 +372,7 @@ def run(tmp_path: Path, open_engine: Callable[[Path], QueryEngine]) -> Ask:
     return execute
 
 
+@pytest.mark.slow
 def test_writes_compare_as_queries_do(run: Ask) -> None:
     run("CREATE TABLE p (id BIGINT PRIMARY KEY, price DECIMAL(10, 2), f DOUBLE)")
     run("INSERT INTO p VALUES (1, 1.1, 1.1), (2, 4.44, 4.44), (3, 4.4, 0), (4, 9.95, 0)")
@@ -389,6 +390,7 @@ def test_writes_compare_as_queries_do(run: Ask) -> None:
     assert run("SELECT id FROM p") == [3]
 
 
+@pytest.mark.slow
 def test_constraints_compare_as_queries_do(run: Ask) -> None:
     check = "CHECK (price <> 4.44 AND price <> f)"
     run(f"CREATE TABLE c (id BIGINT PRIMARY KEY, price DECIMAL(10, 2), f DOUBLE, {check})")

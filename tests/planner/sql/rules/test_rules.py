@@ -51,7 +51,9 @@ def context() -> SessionContext:
 def test_a_statement_is_rewritten(rule: str, case: Case, context: SessionContext) -> None:
     before, after = case.parts
     columns = [pa.field(name, kind) for table in TABLES.values() for name, kind in table.items()]
-    tree = Tree(dialect.parse_query(before), lambda sql: context.sql(sql).schema(), columns)
+    root = dialect.parse_query(before)
+    assert root is not None
+    tree = Tree(root, lambda sql: context.sql(sql).schema(), columns)
     (apply,) = (one for one in RULES if one.__name__ == rule)
     apply(tree)
     assert dialect.write_sql(tree.root) == after
