@@ -132,6 +132,6 @@ def _run(what: str, rows: pa.Table, action: Callable[[DataFrame], T], most: int 
 
 def shorten_reason(error: Exception) -> str:
     """Return the line of an error's text that says what is wrong; DataFusion may print whole plans."""
-    text = str(error).strip().removeprefix("DataFusion error: ")
-    text = text.rpartition("caused by\n")[2].partition("\n")[0]
+    text = str(error).strip().removeprefix("DataFusion error: ").replace("\nValid fields", " Valid fields")
+    text = text.rpartition("caused by\n")[2].removeprefix("Schema error: ").partition("\n")[0]
     return text if len(text) <= _LONGEST_REASON else f"{text[:_LONGEST_REASON]}..."

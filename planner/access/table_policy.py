@@ -23,6 +23,7 @@ from datafusion import DataFrame, Expr
 from datafusion.expr import EmptyRelation
 
 from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError
+from memwal.rules.expressions import shorten_reason
 from memwal.transforms.determinism import find_unstable_parts, list_subexpressions
 from planner.access.rights import TableAccess
 from planner.bridge.plan_shape import find_direct_shape
@@ -40,7 +41,6 @@ logger = logging.getLogger(__name__)
 
 _PLANS = 4096
 _TABLE = "rows"
-_LONGEST_REASON = 300
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -222,9 +222,7 @@ def _make_null_row(schema: pa.Schema, columns: frozenset[str]) -> pa.RecordBatch
 def _policy_error(what: str, error: Exception) -> InvalidInputError:
     if isinstance(error, InvalidInputError):
         return error
-    reason = str(error).strip().partition("\n")[0]
-    excerpt = reason if len(reason) <= _LONGEST_REASON else f"{reason[:_LONGEST_REASON]}..."
-    return InvalidInputError(f"{what} can't be used: {excerpt}")
+    return InvalidInputError(f"{what} can't be used: {shorten_reason(error)}")
 
 
 class _Recorder(pads.Dataset):

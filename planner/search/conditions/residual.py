@@ -23,6 +23,7 @@ from datafusion.expr import Filter, Join, Projection, SubqueryAlias
 from datafusion.plan import LogicalPlan
 
 from memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
+from memwal.rules.expressions import shorten_reason
 from memwal.transforms.determinism import is_deterministic, list_subexpressions
 from planner.bridge.distance_functions import DISTANCES
 from planner.bridge.plan_reading import (
@@ -124,8 +125,7 @@ class PlannedCondition:
 
     def build_error(self, error: Exception) -> LanceGatewayError:
         """Build the error with DataFusion's message: the rows are the principal's own."""
-        reason = str(error).strip().partition("\n")[0]
-        return InvalidInputError(f"the condition {self.text} can't be evaluated: {reason}")
+        return InvalidInputError(f"the condition {self.text} can't be evaluated: {shorten_reason(error)}")
 
     def _find_rows(self, batch: pa.RecordBatch) -> np.ndarray:
         numbered = batch.append_column(_NUMBER, pa.array(np.arange(batch.num_rows)))

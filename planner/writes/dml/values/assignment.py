@@ -13,6 +13,7 @@ from sqlglot.tokenizer_core import TokenType
 
 from memwal.errors import InvalidInputError
 from memwal.rules import DefaultValues
+from memwal.rules.expressions import shorten_reason
 from planner.sql.statement_reader import Part
 from planner.writes.dml.statement.target import Target
 from planner.writes.dml.statement.text import WriteText
@@ -125,7 +126,7 @@ def _format_type(kind: pa.DataType) -> str:
 
 
 def _format_error(error: Exception) -> str:
-    return str(error).strip().rstrip(".").split("\n")[0]
+    return shorten_reason(error).rstrip(".")
 
 
 def fill_columns(target: Target, rows: pa.Table, defaults: DefaultValues, first_row: int = 1) -> pa.Table:
