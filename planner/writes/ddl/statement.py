@@ -255,7 +255,8 @@ def flush_logs(table: Table) -> Mapping[str, int]:
     Raises:
         LanceGatewayError: a region was not flushed; what was acknowledged is durable in its log.
     """
-    return {} if table.base().details is None else table.writer().flush_logs()
+    has_regions = table.base().details is not None and table.read_manifests()
+    return table.writer().flush_logs() if has_regions else {}
 
 
 def flush_logs_if_possible(table: Table) -> None:

@@ -88,7 +88,7 @@ def _commit_version(dataset: Any) -> None:  # noqa: ANN401 - lance types
 
 
 def _outlast_second(table: Table, committed_at: int) -> None:
-    """Wait for the next second where storage tells times in whole ones: later flushes are told apart then."""
+    """Wait for the next second if storage has times in whole seconds: later flushes are younger then."""
     manifests: Mapping[str, int] = {one.region_id: one.version for one in table.read_manifests()}
     identities = table.storage.identities(*(manifest_path(*one) for one in manifests.items()))
     if identities and all(one is None or one.written % 1_000_000_000 == 0 for one in identities):
