@@ -407,14 +407,12 @@ class _Asking:
             except RefusedError as refused:
                 self._refuse(node, str(refused), again, place.name, state)
                 return None
-        if (
-            wanted is None
-            or rows == wanted
-            or (not place.is_ordered and Counter(map(_key, rows)) == Counter(map(_key, wanted)))
-        ):
+        if wanted is None or rows == wanted:
             return None
-        extra = list((Counter(map(_key, rows)) - Counter(map(_key, wanted))).elements())
-        missing = list((Counter(map(_key, wanted)) - Counter(map(_key, rows))).elements())
+        found, sought = (Counter(_key(row, place.digits) for row in one) for one in (rows, wanted))
+        if found == sought and not place.is_ordered:
+            return None
+        extra, missing = list((found - sought).elements()), list((sought - found).elements())
         keys = [row[0] for row in (*extra, *missing) if isinstance(row[0], int) and row[0] in values][:1]
         shown = (
             f"; row {keys[0]}: {self._shown(node, keys[0])}, SELECT says {values[keys[0]]!r}" if keys else ""
@@ -533,9 +531,9 @@ def _digits_of(node: Node) -> float:
     return 1e-6 if is_short or any("REAL" in leaf.spelling.ours for leaf in leaves_of(node)) else 1e-13
 
 
-def _key(row: tuple[Any, ...]) -> tuple[Any, ...]:
+def _key(row: tuple[Any, ...], digits: int) -> tuple[Any, ...]:
     """A row as a key that is the same for floats that are nearly so."""
-    return tuple([float(f"{one:.12g}") if isinstance(one, float) else one for one in row])
+    return tuple([float(f"{one:.{digits}g}") if isinstance(one, float) else one for one in row])
 
 
 def _cells(rows: pa.Table, column: Column) -> list[Any]:

@@ -23,7 +23,7 @@ from tests.fuzz.typed.running import Machine
 from tests.fuzz.typed.types import spell
 from tests.support.processes.writer_process import WriterProcess
 
-SAMPLE, SAMPLE_BY_POSTGRES = 600, 1200
+SAMPLE, SAMPLE_BY_POSTGRES = 300, 500
 ALL = (*OPERATORS, *functions())
 
 
