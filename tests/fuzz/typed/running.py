@@ -243,12 +243,12 @@ class _Asking:
                 self._add("state", node, "SELECT", self._text(node), f"answered by base, refused by {state}")
             elif repr(sorted(one.values.items())) != repr(sorted(base.values.items())):
                 key = next(
-                    (key for key, value in base.values.items() if repr(one.values.get(key)) != repr(value)),
-                    None,
+                    key
+                    for key in (*base.values, *one.values)
+                    if repr(one.values.get(key, "no row")) != repr(base.values.get(key, "no row"))
                 )
-                assert key is not None
                 shown = self._shown(node, key)
-                detail = f"row {key}: {state} {one.values.get(key)!r}, base {base.values[key]!r}; {shown}"
+                detail = f"row {key}: {state} {one.values.get(key)!r}, base {base.values.get(key)!r}; {shown}"
                 self._add("state", node, f"SELECT of {state}", self._text(node), detail)
 
     def _judge_by_postgres(self, asked: Sequence[_Asked | None]) -> None:
