@@ -31,9 +31,10 @@ from protos import mem_wal_pb2
 KNOWN_FLAGS: Final = frozenset({0, 1, 2, 3, 4, 5, 7, 8, 10, 11, 14, 15})
 """Bits of the features that Lance reads and writes; it refuses versions with any other one."""
 MEM_WAL_INDEX: Final = "__lance_mem_wal"
-SYSTEM_INDEXES: Final = frozenset({MEM_WAL_INDEX, "__lance_frag_reuse"})
-"""Records that Lance keeps as indexes without columns. The second has the new addresses of rows that a
-compaction moved, and whose former addresses are still in other indexes."""
+MOVED_ROWS_INDEX: Final = "__lance_frag_reuse"
+"""Has the new addresses of rows that a compaction moved, and whose former addresses are in other indexes."""
+SYSTEM_INDEXES: Final = frozenset({MEM_WAL_INDEX, MOVED_ROWS_INDEX})
+"""Records that Lance keeps as indexes without columns."""
 MEM_WAL_INDEX_TYPE: Final = "/lance.table.MemWalIndexDetails"
 _MAGIC: Final = b"LANC"
 # Position of the Manifest message, format version (major, minor), magic.

@@ -12,7 +12,6 @@ import pyarrow as pa
 from datafusion import DataFrame, SessionContext
 from datafusion.plan import LogicalPlan
 
-from memwal.errors import UnsupportedError
 from memwal.storage.table_names import TableName
 from planner.access.visible_catalog import VisibleCatalog
 from planner.binding.bind import bind
@@ -103,21 +102,7 @@ class Frames:
 
         In `DataFrame.schema`, a CASE has the type of its first THEN, and a union that of its first query. The
         optimizer decides on the types that the values have.
-
-        Raises:
-            UnsupportedError: a column casts one of an extension type. DataFusion 55 says that the cast is of
-                the extension type, too, and pyarrow can't read it.
         """
-        try:
-            return self._read_schema(frame)
-        except pa.ArrowInvalid as error:
-            msg = (
-                "a column of the result casts one of an extension type, such as arrow.json or arrow.uuid: "
-                "cast what a function returns, as in CAST(coalesce(j, j) AS BIGINT) or encode(u, 'hex')"
-            )
-            raise UnsupportedError(msg) from error
-
-    def _read_schema(self, frame: DataFrame) -> pa.Schema:
         try:
             optimized = frame.optimized_logical_plan()
         except Exception:  # noqa: BLE001 - the run raises the error

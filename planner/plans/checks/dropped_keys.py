@@ -141,15 +141,21 @@ def _is_dropped_wrongly(distinct: LogicalPlan) -> bool:
 
 
 def _is_unique(plan: LogicalPlan, distinct: LogicalPlan) -> bool:
-    """Whether the rows have all keys of a GROUP BY, of which a dropped DISTINCT has no fewer columns."""
+    """Whether the rows have all keys of a GROUP BY or DISTINCT, of which a dropped DISTINCT has all columns."""
     node = plan.to_variant()
     if isinstance(node, _KEEPS_UNIQUE):
         return _is_unique(plan.inputs()[0], distinct)
+    if isinstance(node, Distinct):
+        return _count_columns(plan) == _count_columns(distinct)
     if not isinstance(node, Aggregate):
         return False
     keys = node.group_by_exprs()
-    columns = _planner().create_dataframe_from_logical_plan(distinct).schema()
-    return len(keys) == len(columns) and all(key.variant_name() != "GroupingSet" for key in keys)
+    is_plain = all(key.variant_name() != "GroupingSet" for key in keys)
+    return is_plain and len(keys) == _count_columns(distinct)
+
+
+def _count_columns(plan: LogicalPlan) -> int:
+    return len(_planner().create_dataframe_from_logical_plan(plan).schema())
 
 
 def _aggregates(plan: LogicalPlan) -> int:

@@ -19,14 +19,12 @@ from execnodes.text.documents.source_text import GrowingPostings, LiveText, Sour
 from execnodes.text.documents.text_index import IndexedDocuments, IndexName, read_documents
 from execnodes.text.query.tokenizer import Tokenizer
 from planner.search.sources.index_coverage import IndexKind, finds_present_rows
-from planner.tables.sources.base_table import list_dataset_indexes
+from planner.tables.sources.base_table import has_moved_rows, list_dataset_indexes
 from planner.tables.sources.caches import ByteCache
 
 _QUANTIZED_BLOCK = 256
 _FEW_ROWS = 8_192
 """Sources with so many rows are joined: to score all that match takes less time than to look for the best."""
-_MOVED_ROWS = "FragmentReuse"
-"""With an index of this type, files of the others still name rows by where they lay before a compaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,7 +314,7 @@ class SourceTexts:
         if source.index is None or not isinstance(rows, LanceSource) or column not in rows.stored_names:
             return None
         indexes = list_dataset_indexes(rows.dataset)
-        if any(index.type == _MOVED_ROWS for index in indexes):
+        if has_moved_rows(rows.dataset):
             return None
         if column == next(iter(self.indexes)):
             return source.index

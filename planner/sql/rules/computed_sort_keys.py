@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from sqlglot import exp
 
 from planner.sql.rules.tree import Tree, for_texts
+
+_PLAIN: Final = (exp.Add, exp.Sub, exp.Mul)
+"""Their order is derived rightly from plain operands, as is that of `1 - l2_distance(v, w)`."""
 
 
 @for_texts(r"\border\s+by\b|\bpartition\s+by\b")
@@ -20,8 +24,10 @@ def computed_sort_keys(tree: Tree) -> None:
     ->  SELECT id FROM t ORDER BY coalesce(exp(x / 10), NULL)
     """
     for key in list(_find_keys(tree.root)):
-        operands = (operand.unnest() for operand in key.unnest().iter_expressions())
-        if any(not isinstance(operand, exp.Column) and operand.find(exp.Column) for operand in operands):
+        operation = key.unnest()
+        operands = (operand.unnest() for operand in operation.iter_expressions())
+        is_plain = isinstance(operation, _PLAIN)
+        if not is_plain and any(not isinstance(one, exp.Column) and one.find(exp.Column) for one in operands):
             hidden = exp.Anonymous(this="coalesce", expressions=[key.copy(), exp.Null()])
             tree.replace(key, hidden)
 

@@ -18,6 +18,7 @@ from execnodes.storage.data_files import BasePath, Columns, Place, StoredFragmen
 from execnodes.storage.source import LINEAGE, ColumnMapping, LanceSource, StoredColumn
 from execnodes.storage.stored_dataset import StoredDataset, StoredSchema, StoredSchemas
 from memwal.base.index_details import (
+    MOVED_ROWS_INDEX,
     SYSTEM_INDEXES,
     MemWalIndexDetails,
     list_merged_generations,
@@ -77,6 +78,11 @@ def list_dataset_indexes(dataset: Any) -> tuple[DatasetIndex, ...]:  # noqa: ANN
     """Return the indexes on columns of a `lance.LanceDataset`, by name."""
     found = [_describe_index(one) for one in dataset.describe_indices() if one.name not in SYSTEM_INDEXES]
     return tuple(sorted(found, key=lambda index: index.name))
+
+
+def has_moved_rows(dataset: Any) -> bool:  # noqa: ANN401 - lance types
+    """Return whether files of indexes still name rows by where they lay before a compaction."""
+    return any(one.name == MOVED_ROWS_INDEX for one in dataset.describe_indices())
 
 
 def _describe_index(index: Any) -> DatasetIndex:  # noqa: ANN401 - lance types

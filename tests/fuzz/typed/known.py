@@ -67,37 +67,18 @@ MEANT: Sequence[Known] = (
 )
 """What stays; docs/sql.md has a row for each reason."""
 PENDING: Sequence[Known] = (
-    Known("NULL structs in the log", "state|place|constant", r"struct_", r"\blog\b|refused by log"),
-    Known("NULL structs in the log", "place", r"struct_.*\b(FROM|JOIN) log\b"),
-    Known("F1", detail="__datafusion_extracted"),
-    Known("F2", detail="SanityCheckPlan"),
     Known("F3", "place scalar subquery", detail="refused:"),
     Known("F4", detail="Expect to get struct|octet_length' requires"),
     Known("F5", detail="Failed to coerce types .* in BETWEEN"),
-    Known("F6", detail="error parsing time"),
     Known("F7", "postgres|constant", r"(extract|date_part|date_trunc|to_char|INTERVAL|CAST|LIKE).*timestamp_\w+_(new|ber|kol)"),
     Known("F8", "refused|constant|place|state", "", r"Timestamp\(ns\)|to Nanosecond"),
-    Known("F9", detail="timezone to different timezone"),
-    Known("zones", "postgres|place|constant", r"timestamp_\w+_(new|ber|kol)"),
-    Known("F10", detail=r"Overflowing on|too (large|small) to store|DOUBLE"),
-    Known("F15", detail="Invalid comparison operation: Decimal"),
     Known("F16", detail="Decimal overflow while applying"),
-    Known("F17", "postgres|duckdb", r"uint\w+ - ", r"\d{9}"),
     Known("F18", "fault", r"log\("),
     Known("F19", "refused", "pad", "larger than any can be"),
     Known("F20", "", r"\$\d", r"is not comparable|Boolean, Utf8|Utf8, Boolean|non-boolean predicate"),
-    Known("F27", "", "ANY", "array_has"),
     Known("F21", "postgres", "AT TIME ZONE"),
-    Known("decimals", "postgres|duckdb|place|constant|state", r"decimal|\['(d|price)'\]|\.(d|price)\b|DECIMAL"),
-    Known("F13", detail=r"-0\.0"),
     Known("F14", "postgres|duckdb", r"sign\(", "NaN"),
-    Known("NOT of IN", "", r"NOT \(.* IN .* AND|NOT IN .* OR .* NOT IN"),
-    Known("~ of NULL", "", r"~ '\.\*'"), Known("2 ^ 3", "", r"\^ 2"),
-    Known("casts in conditions", "postgres|place", r"CAST\("),
-    Known("correlated conditions", "place correlated"),
     Known("F33", "", r"array_\w+\(t.vector"),
-    Known("F32", "place scalar subquery", r"position\("),
-    Known("uuid in capitals", "", r"9ABC"),
 )  # fmt: skip
 """What is wrong and is being mended; `reports.txt` has cases of it."""
 
