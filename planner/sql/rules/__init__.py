@@ -23,6 +23,7 @@ from planner.sql.rules.defaults_of_rows import defaults_of_rows
 from planner.sql.rules.dialect import parse_query, write_sql
 from planner.sql.rules.disjoint_lists import disjoint_lists
 from planner.sql.rules.dotted_fields import dotted_fields
+from planner.sql.rules.integer_arithmetic import integer_arithmetic
 from planner.sql.rules.listed_arrays import listed_arrays
 from planner.sql.rules.lossy_casts import lossy_casts
 from planner.sql.rules.matched_texts import matched_texts
@@ -34,7 +35,6 @@ from planner.sql.rules.rounded_decimals import rounded_decimals
 from planner.sql.rules.short_times import short_times
 from planner.sql.rules.time_units import time_units
 from planner.sql.rules.tree import Rule, Tree, concerns
-from planner.sql.rules.unsigned_differences import unsigned_differences
 from planner.sql.rules.uuid_literals import uuid_literals
 from planner.sql.rules.wide_decimals import wide_decimals
 from planner.sql.rules.windows_of_times import windows_of_times
@@ -52,7 +52,7 @@ RULES: Final[tuple[Rule, ...]] = (
     time_units,
     zoned_times,
     lossy_casts,
-    unsigned_differences,
+    integer_arithmetic,
     disjoint_lists,
     matched_texts,
     contained_lists,
