@@ -117,6 +117,17 @@ def find_last_wal_position(table: Storage, region_id: str, *, after: int) -> int
     return find_last_in_sequence(table, partial(wal_entry_path, region_id), after)
 
 
+def find_last_epoch(table: Storage, region_id: str) -> int:
+    """Return the writer epoch of the last entry of a region's log; 0 without entries.
+
+    Raises:
+        CorruptDataError: the entry can't be read.
+        UnavailableError: storage failed to answer.
+    """
+    last = find_last_wal_position(table, region_id, after=0)
+    return read_wal_entry(table, region_id, last).writer_epoch if last else 0
+
+
 def check_log_is_read(storage: Storage, manifest: RegionManifest, last: int) -> None:
     """Refuse a log with entries that are not read: their rows would be missing from answers silently.
 

@@ -31,6 +31,7 @@ from memwal.regions.region_ids import (
     find_region_values,
     is_drained,
 )
+from memwal.regions.wal import find_last_epoch
 from memwal.storage.files import Storage
 from memwal.transforms.buckets import BucketHash
 from memwal.transforms.raw_values import parse_result_type
@@ -355,10 +356,12 @@ class Regions:
             first = choose_first_generation(details, region_id)
             if first > 1:  # In a copy, a file of the original may tell of generations that don't come.
                 self._storage.delete(extent_path(region_id, first))
+            # Entries that a copy without manifests has were written by epochs before the first one to come.
+            epoch = find_last_epoch(self._storage, region_id)
             commit_manifest(
                 self._storage,
                 RegionManifest(
-                    region_id, 1, 0, 0, 0, first, region_spec_id=self._spec_id, region_values=values
+                    region_id, 1, epoch, 0, 0, first, region_spec_id=self._spec_id, region_values=values
                 ),
             )
             self._known = {**self._known, raw: region_id}
