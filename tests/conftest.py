@@ -13,7 +13,7 @@ from planner.engine import QueryEngine
 from planner.tables.state.catalog import Catalog
 from tests.support.processes.servers import GatewayProcess
 from tests.support.processes.writer_process import WriterProcess
-from tests.support.specification import find_codes, list_proven, watch_calls
+from tests.support.specification import find_functions, list_proven, watch_calls
 
 # A machine that has much else to do is no failure.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -29,10 +29,10 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Iterator[None]:
     rules = list_proven(pyfuncitem.nodeid.partition("[")[0])
     if not rules:
         return (yield)
-    codes = {rule.function: find_codes(rule.function) for rule in rules}
-    with watch_calls(set().union(*codes.values())) as missing:
+    functions = {rule.function: find_functions(rule.function) for rule in rules}
+    with watch_calls({one for found in functions.values() for one in found}) as called:
         result = yield
-    unused = [function for function, wanted in codes.items() if wanted <= missing]
+    unused = [name for name, found in functions.items() if called.isdisjoint(found)]
     assert not unused, f"docs/specification.md says that this test proves {unused}, but it does not run it"
     return result
 

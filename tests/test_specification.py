@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.specification import PAGE, ROOT, RULES, find_codes, resolve
+from tests.support.specification import PAGE, ROOT, RULES, find_functions, resolve
 
 
 @cache
@@ -36,7 +36,7 @@ def test_every_subject_has_rules():
 def test_a_named_function_exists(dotted: str):
     found = resolve(dotted)
     assert callable(found) or isinstance(found, staticmethod), f"{dotted} is no function and no class"
-    assert find_codes(dotted), f"{dotted} has no code of its own that a test could run"
+    assert find_functions(dotted), f"{dotted} has no code of its own that a test could run"
     # A name that a module merely imports would hide where the rule stands.
     module = inspect.getmodule(inspect.unwrap(found.__func__ if isinstance(found, staticmethod) else found))
     assert module is not None

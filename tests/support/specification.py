@@ -3,19 +3,19 @@
 import importlib
 import inspect
 import re
-import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import CodeType, FrameType
+from types import FunctionType
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/specification.md"
 _ROW = re.compile(
     r"\| (?P<rule>[^|]+) \| (?P<section>[^|]+) \| `(?P<function>[\w.]+)` \| `(?P<test>[\w./:]+)` \|"
 )
+_INNER = ("__func__", "fget", "func")
+"""Where methods of classes, properties and cached properties have their functions."""
 _HEADS = ("| Rule |", "|---|---|---|---|")
 
 
@@ -55,17 +55,21 @@ def resolve(dotted: str) -> object:
     raise LookupError(dotted)
 
 
-def find_codes(dotted: str) -> frozenset[CodeType]:
-    """Return the code of a function, or of the methods of a class, any of which is a use of the class."""
+def find_functions(dotted: str) -> list[FunctionType]:
+    """Return a function, or the methods of a class, any of which is a use of the class."""
     found = resolve(dotted)
     members = list(vars(found).values()) if inspect.isclass(found) else [found]
-    codes = set()
+    functions = []
     for member in members:
-        inner = getattr(member, "__func__", None) or getattr(member, "fget", None) or member
-        code = getattr(inspect.unwrap(inner) if callable(inner) else inner, "__code__", None)
-        if code is not None:
-            codes.add(code)
-    return frozenset(codes)
+        inner = (
+            getattr(member, "__func__", None)
+            or getattr(member, "fget", None)
+            or getattr(member, "func", member)
+        )
+        function = inspect.unwrap(inner) if callable(inner) else inner
+        if isinstance(function, FunctionType) and not function.__code__.co_freevars:
+            functions.append(function)
+    return functions
 
 
 def list_proven(test: str) -> list[Rule]:
@@ -74,20 +78,35 @@ def list_proven(test: str) -> list[Rule]:
 
 
 @contextmanager
-def watch_calls(wanted: set[CodeType]) -> Iterator[set[CodeType]]:
-    """Yield codes that were not run yet: those that run meanwhile, in any thread that starts, are removed."""
-    missing = set(wanted)
+def watch_calls(functions: Iterable[FunctionType]) -> Iterator[set[FunctionType]]:
+    """Yield the functions that were called meanwhile, in any thread.
 
-    def notice(frame: FrameType, event: str, _: object) -> None:
-        if event == "call":
-            missing.discard(frame.f_code)
-            if not missing:
-                sys.setprofile(None)
+    The code of a function is exchanged, since other modules have imported the function itself.
+    """
+    called: set[FunctionType] = set()
+    with ExitStack() as stack:
+        for function in functions:
+            stack.enter_context(_watch(function, called))
+        yield called
 
-    threading.setprofile(notice)
-    sys.setprofile(notice)
+
+@contextmanager
+def _watch(function: FunctionType, called: set[FunctionType]) -> Iterator[None]:
+    code, defaults, by_name = function.__code__, function.__defaults__, function.__kwdefaults__
+    original = FunctionType(code, function.__globals__, function.__name__, defaults)
+    original.__kwdefaults__ = by_name
+
+    def call(*args: object, **kwargs: object) -> object:
+        called.add(function)
+        return original(*args, **kwargs)
+
+    name = f"_watched_{id(function)}"
+    function.__globals__[name] = call
+    stand_in: dict[str, FunctionType] = {}
+    exec(f"def call(*args, **kwargs): return {name}(*args, **kwargs)", stand_in)
+    function.__defaults__ = function.__kwdefaults__ = None
+    function.__code__ = stand_in["call"].__code__
     try:
-        yield missing
+        yield
     finally:
-        sys.setprofile(None)
-        threading.setprofile(None)  # type: ignore[arg-type]
+        function.__code__, function.__defaults__, function.__kwdefaults__ = code, defaults, by_name
