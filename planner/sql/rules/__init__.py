@@ -26,7 +26,9 @@ from planner.sql.rules.dotted_fields import dotted_fields
 from planner.sql.rules.listed_arrays import listed_arrays
 from planner.sql.rules.lossy_casts import lossy_casts
 from planner.sql.rules.matched_texts import matched_texts
+from planner.sql.rules.mixed_bytes import mixed_bytes
 from planner.sql.rules.multiplied_intervals import multiplied_intervals
+from planner.sql.rules.null_replacements import null_replacements
 from planner.sql.rules.powers import powers
 from planner.sql.rules.real_literals import real_literals
 from planner.sql.rules.repeated_groups import repeated_groups
@@ -35,12 +37,14 @@ from planner.sql.rules.short_times import short_times
 from planner.sql.rules.time_units import time_units
 from planner.sql.rules.tree import Rule, Tree, concerns
 from planner.sql.rules.unsigned_differences import unsigned_differences
+from planner.sql.rules.untyped_values import untyped_values
 from planner.sql.rules.uuid_literals import uuid_literals
 from planner.sql.rules.wide_decimals import wide_decimals
 from planner.sql.rules.windows_of_times import windows_of_times
 from planner.sql.rules.zoned_times import zoned_times
 
 RULES: Final[tuple[Rule, ...]] = (
+    null_replacements,
     listed_arrays,
     decimal_literals,
     decimal_elements,
@@ -51,6 +55,8 @@ RULES: Final[tuple[Rule, ...]] = (
     short_times,
     time_units,
     zoned_times,
+    untyped_values,
+    mixed_bytes,
     lossy_casts,
     unsigned_differences,
     disjoint_lists,
