@@ -165,3 +165,19 @@ def test_a_parameter_has_the_type_of_what_is_beside_it(
     condition: str, value: object, ids: list[tuple[int]], judged: Judged
 ) -> None:
     assert ask(judged.engine, f"SELECT id FROM t WHERE {condition} ORDER BY id", value) == ids
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "trim(BOTH 'o' FROM item) = 'ne'",
+        "overlay(item PLACING 'x' FROM 1 FOR 1) = 'xne'",
+        "MAP {'a': i}['a'] = 10",
+        "`item` = 'one'",
+        "CAST([i, 1] AS FLOAT[2])[1] = 10",
+        "arrow_typeof(CAST(i AS FLOAT)) = 'Float32' AND i = 10",
+    ],
+)
+def test_rules_apply_beside_other_syntax(condition: str, judged: Judged) -> None:
+    exact = "CAST('4.44' AS DECIMAL(10, 2)) = 4.44"
+    assert ask(judged.engine, f"SELECT id FROM t WHERE {condition} AND {exact}") == [(1,)]
