@@ -14,6 +14,7 @@ from typing import Final
 import pyarrow as pa
 from cachetools import LRUCache
 
+from planner.sql.rules.ceilings import ceilings
 from planner.sql.rules.computed_sort_keys import computed_sort_keys
 from planner.sql.rules.contained_lists import contained_lists
 from planner.sql.rules.decimal_elements import decimal_elements
@@ -29,6 +30,7 @@ from planner.sql.rules.matched_texts import matched_texts
 from planner.sql.rules.mixed_bytes import mixed_bytes
 from planner.sql.rules.multiplied_intervals import multiplied_intervals
 from planner.sql.rules.null_replacements import null_replacements
+from planner.sql.rules.padded_texts import padded_texts
 from planner.sql.rules.powers import powers
 from planner.sql.rules.real_literals import real_literals
 from planner.sql.rules.repeated_groups import repeated_groups
@@ -51,6 +53,8 @@ RULES: Final[tuple[Rule, ...]] = (
     decimals_as_doubles,
     real_literals,
     rounded_decimals,
+    ceilings,
+    padded_texts,
     wide_decimals,
     short_times,
     time_units,

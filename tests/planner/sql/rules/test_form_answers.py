@@ -79,6 +79,9 @@ STATEMENTS = (
     "SELECT id FROM t WHERE fixed IN (large, 'ab') UNION ALL SELECT 0 FROM t WHERE large <> fixed",
     "SELECT large FROM t UNION SELECT fixed FROM t",
     "SELECT id, ifnull(ts, ts), ifnull(b, b), ifnull(items, items), ifnull(i::DECIMAL(19, 2), 0) FROM t",
+    "SELECT id, lpad(item, (id - 2)::INT, 'x'), rpad('a', i::INT, 'x') FROM t",
+    "SELECT id, ceil((i - 0.01)::DECIMAL(4, 2)), floor(-99.99::DECIMAL(4, 2)) FROM t WHERE id <> 3",
+    "SELECT ceil(99999999.99::DECIMAL(10, 2)) FROM t",
     "SELECT (SELECT (q.st).x FROM t AS q WHERE q.id = 1) AS x",
 )
 
