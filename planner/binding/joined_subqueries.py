@@ -21,7 +21,7 @@ from planner.sql.edits import Edit, apply_edits
 from planner.sql.references import find_references
 from planner.sql.rewrites.misread_clauses import has_unnested_columns
 from planner.sql.standard.spell_out import spell_out
-from planner.sql.subqueries.dialect import RewritingError, parse_query, write_parameter
+from planner.sql.subqueries.dialect import RewritingError, parse_query, parse_unchecked, write_parameter
 from planner.sql.subqueries.domains import output_names
 from planner.sql.subqueries.rewriting import (
     JoinedStatement,
@@ -83,7 +83,12 @@ def join_mistaken(sql: str, resolver: NameResolver, schema: str = MAIN_SCHEMA) -
     is_mistaken = "LATERAL" in text.words or has_unnested_columns(text)
     try:
         before, query = _divide(spell_out(text))
-        statement = read_statement(parse_query(query), resolver, schema)
+        try:
+            statement = read_statement(query, resolver, schema)
+        except RewritingError:
+            unchecked = read_statement(query, resolver, schema, parse_unchecked)
+            is_mistaken = is_mistaken or has_mistaken_subqueries(unchecked)
+            raise
         is_mistaken = has_mistaken_subqueries(statement)
         return _join(before, statement) if is_mistaken else None
     except RewritingError as error:
@@ -131,7 +136,7 @@ def _check_beside_calls(text: SqlText, resolver: NameResolver, schema: str) -> N
     """
     try:
         _, query = _divide(spell_out(text))
-        read = read_statement(parse_query(_write_stand_ins(tokenize(query))), resolver, schema)
+        read = read_statement(_write_stand_ins(tokenize(query)), resolver, schema, parse_unchecked)
     except (RewritingError, LanceGatewayError, RecursionError):
         return  # it is not known, or binding raises it
     # Others may be computed once, wherever they stand.
@@ -173,7 +178,7 @@ def join_unplanned(sql: str, resolver: NameResolver, schema: str = MAIN_SCHEMA) 
     """
     try:
         before, query = _divide(spell_out(tokenize(sql)))
-        return _join(before, read_statement(parse_query(query), resolver, schema))
+        return _join(before, read_statement(query, resolver, schema))
     except RecursionError:
         msg = "it is nested too deeply"
         raise RewritingError(msg) from None

@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from functools import lru_cache
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,6 +13,7 @@ from datafusion.plan import LogicalPlan
 
 from memwal.errors import UnsupportedError
 from planner.bridge.types.placeholder_types import infer_placeholder_types
+from planner.sql.type_names import PLAIN_TYPES, UNITS, name_type
 
 # A parameter with an inferred type in a printed plan, up to the type.
 _TYPED = re.compile(
@@ -27,36 +27,6 @@ _LIMIT = re.compile(r'(?:skip|fetch): Some\(Placeholder\(Placeholder \{ id: "\$(
 _FIELD = re.compile(r'Field \{ (?:name: "((?:[^"\\]|\\.)*)", )?data_type: ')
 _ARGUMENT = re.compile(r'(?:Some\(")?([-+/\w:]*)(?:"\))?')
 
-_PLAIN_TYPES = {
-    "Boolean": pa.bool_(),
-    "Int8": pa.int8(),
-    "Int16": pa.int16(),
-    "Int32": pa.int32(),
-    "Int64": pa.int64(),
-    "UInt8": pa.uint8(),
-    "UInt16": pa.uint16(),
-    "UInt32": pa.uint32(),
-    "UInt64": pa.uint64(),
-    "Float16": pa.float16(),
-    "Float32": pa.float32(),
-    "Float64": pa.float64(),
-    "Utf8": pa.string(),
-    "LargeUtf8": pa.large_string(),
-    "Utf8View": pa.string(),
-    "Binary": pa.binary(),
-    "LargeBinary": pa.large_binary(),
-    "BinaryView": pa.binary(),
-    "Date32": pa.date32(),
-    "Date64": pa.date64(),
-}
-_UNITS = {"Second": "s", "Millisecond": "ms", "Microsecond": "us", "Nanosecond": "ns"}
-_UNIT_NAMES = {unit: name for name, unit in _UNITS.items()}
-_TYPE_NAMES = {dtype: name for name, dtype in _PLAIN_TYPES.items() if not name.endswith("View")} | {
-    pa.string_view(): "Utf8View",
-    pa.binary_view(): "BinaryView",
-    pa.null(): "Null",
-    pa.month_day_nano_interval(): "Interval(MonthDayNano)",
-}
 _DECIMALS = {
     "Decimal32": pa.decimal32,
     "Decimal64": pa.decimal64,
@@ -146,8 +116,8 @@ class _TypeReader:
             return None
         self._at = word.end()
         name = word[0]
-        if name in _PLAIN_TYPES:
-            return _PLAIN_TYPES[name]
+        if name in PLAIN_TYPES:
+            return PLAIN_TYPES[name]
         if not self._skip("("):
             return None
         try:
@@ -210,14 +180,14 @@ class _TypeReader:
 def _read_scalar_type(name: str, argument: Callable[[], str]) -> pa.DataType | None:
     """Return a type whose arguments are no types, such as Decimal128(10, 2)."""
     if name == "Timestamp":
-        unit, zone = _UNITS[argument()], argument()
+        unit, zone = UNITS[argument()], argument()
         return pa.timestamp(unit, None if zone == "None" else zone)
     if name in _DECIMALS:
         precision, scale = int(argument()), int(argument())
         return _DECIMALS[name](precision, scale)
     make = _UNIT_TYPES.get(name)
     if make is not None:
-        return make(_UNITS[argument()])
+        return make(UNITS[argument()])
     if name == "FixedSizeBinary":
         return pa.binary(int(argument()))
     return pa.month_day_nano_interval() if name == "Interval" else None
@@ -236,13 +206,13 @@ def sql_literal(value: pa.Scalar) -> str:
     if pa.types.is_null(dtype):
         return "NULL"
     if not value.is_valid:
-        return f"arrow_cast(NULL, '{_type_name(dtype)}')"
+        return f"arrow_cast(NULL, '{name_type(dtype)}')"
     text = _natural_text(value)
     if dtype in _NATURAL:
         return text
     if pa.types.is_struct(dtype) or pa.types.is_map(dtype):
         return text
-    return f"arrow_cast({text}, '{_type_name(dtype)}')"
+    return f"arrow_cast({text}, '{name_type(dtype)}')"
 
 
 def to_bindable(value: pa.Scalar) -> pa.Scalar | None:
@@ -337,7 +307,7 @@ def _list_elements(values: pa.Array) -> Iterable[str]:
 
 
 def _array(values: pa.Array, dtype: pa.DataType) -> str:
-    return f"arrow_cast(make_array({', '.join(_list_elements(values))}), 'List({_type_name(dtype)})')"
+    return f"arrow_cast(make_array({', '.join(_list_elements(values))}), 'List({name_type(dtype)})')"
 
 
 def _number(value: int) -> str:
@@ -363,52 +333,3 @@ def _is_binary(dtype: pa.DataType) -> bool:
         or types.is_binary_view(dtype)
         or types.is_fixed_size_binary(dtype)
     )
-
-
-@lru_cache(maxsize=1024)
-def _type_name(dtype: pa.DataType) -> str:
-    """Return a type in the notation of arrow_cast, with doubled quotes for use in a string literal.
-
-    Raises:
-        UnsupportedError: the type has no such notation.
-    """
-    types = pa.types
-    plain = _TYPE_NAMES.get(dtype)
-    if plain is not None:
-        return plain
-    if types.is_timestamp(dtype):
-        zone = "None" if dtype.tz is None else f'Some("{dtype.tz}")'
-        return f"Timestamp({_UNIT_NAMES[dtype.unit]}, {zone})".replace("'", "''")
-    if types.is_time(dtype):
-        return f"Time{dtype.bit_width}({_UNIT_NAMES[dtype.unit]})"
-    if types.is_duration(dtype):
-        return f"Duration({_UNIT_NAMES[dtype.unit]})"
-    if types.is_decimal(dtype):
-        return f"Decimal{dtype.bit_width}({dtype.precision}, {dtype.scale})"
-    if types.is_fixed_size_binary(dtype):
-        return f"FixedSizeBinary({dtype.byte_width})"
-    if types.is_fixed_size_list(dtype):
-        return f"FixedSizeList({dtype.list_size} x nullable {_type_name(dtype.value_type)})"
-    if types.is_list(dtype):
-        return f"List(nullable {_type_name(dtype.value_type)})"
-    if types.is_large_list(dtype):
-        return f"LargeList(nullable {_type_name(dtype.value_type)})"
-    if types.is_dictionary(dtype):
-        return _type_name(dtype.value_type)
-    if types.is_struct(dtype):
-        fields = (f'"{_escape_field_name(field.name)}": nullable {_type_name(field.type)}' for field in dtype)
-        return f"Struct({', '.join(fields)})"
-    if types.is_map(dtype):
-        entries = (
-            f'Struct("key": {_type_name(dtype.key_type)}, "value": nullable {_type_name(dtype.item_type)})'
-        )
-        return f'Map("entries": {entries}, unsorted)'
-    raise UnsupportedError(f"A parameter of type {dtype} has no literal; bind it as another type")
-
-
-def _escape_field_name(name: str) -> str:
-    if '"' in name or "\\" in name:
-        raise UnsupportedError(
-            f"A parameter with a struct field named {name!r} has no literal; rename the field"
-        )
-    return name.replace("'", "''")

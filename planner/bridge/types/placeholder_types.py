@@ -18,6 +18,7 @@ from datafusion.plan import LogicalPlan
 
 _LEAVES = frozenset({"Column", "Literal"})
 _CASTS = frozenset({"Cast", "TryCast"})
+_CAST_CALLS = frozenset({"arrow_cast", "arrow_try_cast"})
 
 
 def infer_placeholder_types(plan: LogicalPlan) -> dict[int, pa.DataType]:
@@ -44,7 +45,8 @@ def _collect(expression: Any, inferred: dict[int, pa.DataType], cast: dict[int, 
             _add(inferred, placeholder.id(), None if field is None else field.type)
             continue
         operands = () if kind in _LEAVES else _operands(current)
-        if kind in _CASTS and operands[0].variant_name() == "Placeholder":
+        is_cast = kind in _CASTS or (kind == "ScalarFunction" and current.rex_call_operator() in _CAST_CALLS)
+        if is_cast and operands[0].variant_name() == "Placeholder":
             placeholder = operands[0].to_variant()
             if placeholder.field() is None:
                 _add(cast, placeholder.id(), _one_row().select(Expr(current)).schema().types[0])

@@ -14,6 +14,7 @@ from typing import Final
 import pyarrow as pa
 from cachetools import LRUCache
 
+from planner.sql.rules.ceilings import ceilings
 from planner.sql.rules.computed_sort_keys import computed_sort_keys
 from planner.sql.rules.contained_lists import contained_lists
 from planner.sql.rules.decimal_elements import decimal_elements
@@ -27,7 +28,10 @@ from planner.sql.rules.integer_arithmetic import integer_arithmetic
 from planner.sql.rules.listed_arrays import listed_arrays
 from planner.sql.rules.lossy_casts import lossy_casts
 from planner.sql.rules.matched_texts import matched_texts
+from planner.sql.rules.mixed_bytes import mixed_bytes
 from planner.sql.rules.multiplied_intervals import multiplied_intervals
+from planner.sql.rules.null_replacements import null_replacements
+from planner.sql.rules.padded_texts import padded_texts
 from planner.sql.rules.powers import powers
 from planner.sql.rules.real_literals import real_literals
 from planner.sql.rules.repeated_groups import repeated_groups
@@ -35,22 +39,28 @@ from planner.sql.rules.rounded_decimals import rounded_decimals
 from planner.sql.rules.short_times import short_times
 from planner.sql.rules.time_units import time_units
 from planner.sql.rules.tree import Rule, Tree, concerns
+from planner.sql.rules.untyped_values import untyped_values
 from planner.sql.rules.uuid_literals import uuid_literals
 from planner.sql.rules.wide_decimals import wide_decimals
 from planner.sql.rules.windows_of_times import windows_of_times
 from planner.sql.rules.zoned_times import zoned_times
 
 RULES: Final[tuple[Rule, ...]] = (
+    null_replacements,
     listed_arrays,
     decimal_literals,
     decimal_elements,
     decimals_as_doubles,
     real_literals,
     rounded_decimals,
+    ceilings,
+    padded_texts,
     wide_decimals,
     short_times,
     time_units,
     zoned_times,
+    untyped_values,
+    mixed_bytes,
     lossy_casts,
     integer_arithmetic,
     disjoint_lists,

@@ -31,8 +31,12 @@ _TYPES: Final = {
 _CALLS_WITH_SYNTAX: Final = frozenset(
     {"CAST", "TRY_CAST", "EXTRACT", "SUBSTRING", "POSITION", "TRIM", "OVERLAY"}
 )
-_MISTAKEN: Final = re.compile(r"\|>|\bmap\s*\{", re.IGNORECASE)
-"""Syntax that sqlglot reads as another one: pipes lose the names of relations, and maps become structs."""
+_QUERY: Final = re.compile(r"[\s(]*(?:SELECT|WITH|FROM|TABLE|--|/\*)", re.IGNORECASE)
+"""The start of a query; sqlglot logs other statements that it does not read."""
+_PIPE: Final = "|>"
+"""Syntax that sqlglot reads as another one: pipes lose the names of relations."""
+_LOST: Final = ("pivots", "hints", "sort", "cluster", "distribute")
+"""Parts of a query that are read, and not written."""
 _NEGATED: Final = (exp.In, exp.Between, exp.Like, exp.ILike, exp.SimilarTo, exp.Is)
 
 
@@ -69,11 +73,15 @@ def _parse_position(parser: Any) -> exp.Expr:  # noqa: ANN401 - sqlglot has no t
 class DataFusion(Postgres):
     """DataFusion's dialect: PostgreSQL's, in which every function keeps its name and its arguments."""
 
+    SUPPORTS_FIXED_SIZE_ARRAYS = True
+
     class Tokenizer(Postgres.Tokenizer):
         """Reads the words of DataFusion."""
 
+        IDENTIFIERS: ClassVar[list[str | tuple[str, str]]] = ['"', "`"]
         KEYWORDS: ClassVar[dict[str, TokenType]] = {
             **Postgres.Tokenizer.KEYWORDS,
+            "FLOAT": TokenType.FLOAT,
             "TINYINT": TokenType.TINYINT,
         }
 
@@ -93,6 +101,20 @@ class DataFusion(Postgres):
             if self._match(TokenType.IN):
                 return exp.StrPosition(this=self._parse_bitwise(), substr=arguments[0])
             return exp.Anonymous(this="position", expressions=arguments)
+
+        def _parse_bracket(self, this: exp.Expr | None = None) -> exp.Expr | None:
+            """Parse `MAP {key: value}`, which is a function of two lists; and what sqlglot reads."""
+            if self._prev.text.upper() != "MAP" or not self._match(TokenType.L_BRACE):
+                return super()._parse_bracket(this)
+            entries = self._parse_csv(self._parse_entry)
+            if not self._match(TokenType.R_BRACE):
+                self.raise_error("Expected }")
+            lists = [exp.Array(expressions=[entry[at] for entry in entries]) for at in (0, 1)]
+            return self._parse_bracket(exp.Anonymous(this="map", expressions=lists))
+
+        def _parse_entry(self) -> tuple[exp.Expr | None, exp.Expr | None] | None:
+            key = self._parse_disjunction()
+            return (key, self._parse_disjunction()) if self._match(TokenType.COLON) else None
 
     class Generator(PostgresGenerator):
         """Writes what DataFusion reads."""
@@ -116,13 +138,17 @@ class DataFusion(Postgres):
 
 def parse_query(sql: str) -> exp.Query | None:
     """Parse one query; None for other statements and for syntax that sqlglot does not read."""
-    if _MISTAKEN.search(sql) is not None:
+    if _PIPE in sql or _QUERY.match(sql) is None:
         return None
     try:
         trees = sqlglot.parse(sql, dialect=DataFusion)
     except (SqlglotError, ValueError, RecursionError):
         return None
-    return trees[0] if len(trees) == 1 and isinstance(trees[0], exp.Query) else None
+    root = trees[0] if len(trees) == 1 else None
+    is_kept = isinstance(root, exp.Query) and not any(
+        any(map(node.args.get, _LOST)) for node in root.find_all(exp.Query, exp.Table)
+    )
+    return root if isinstance(root, exp.Query) and is_kept else None
 
 
 def parse_expression(sql: str) -> exp.Expr:

@@ -10,14 +10,16 @@ from typing import Final, TypeAlias
 import pyarrow as pa
 from sqlglot import exp
 
+from planner.sql.rules.dialect import parse_expression
 from planner.sql.rules.tree import Family, Tree
+from planner.sql.type_names import name_type
 
 _COMPARISONS: Final = (
     *(exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE),
     *(exp.NullSafeEQ, exp.NullSafeNEQ),
 )
 _ARITHMETIC: Final = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod)
-_FUNCTIONS: Final = frozenset({"COALESCE", "GREATEST", "LEAST", "NVL", "IFNULL", "NULLIF", "MAKE_ARRAY"})
+_FUNCTIONS: Final = frozenset({"COALESCE", "GREATEST", "LEAST", "NULLIF", "MAKE_ARRAY"})
 """Functions whose arguments are brought to one type."""
 
 Cast: TypeAlias = Callable[[exp.Expr], exp.Expr]
@@ -182,6 +184,13 @@ def recast(tree: Tree, member: exp.Expr, cast: Cast) -> None:
         recast_outputs(tree, Branch(query, tree.find_outputs(query), _list_items(query)), {0: cast})
     else:
         tree.replace(member, cast(member.copy()))
+
+
+def cast_to(expression: exp.Expr, kind: pa.DataType) -> exp.Expr:
+    """Return a cast to an Arrow type, for which SQL may have no name."""
+    call = parse_expression(f"arrow_cast(x, '{name_type(kind)}')")
+    call.expressions[0].replace(expression)
+    return call
 
 
 def recast_outputs(tree: Tree, branch: Branch, casts: Mapping[int, Cast]) -> None:

@@ -7,7 +7,7 @@ from sqlglot import exp
 from planner.sql.rules.tree import Tree, for_texts
 
 
-@for_texts(r"\b(?:any|some|all)\s*\(\s*(?:array|make_array)\b")
+@for_texts(r"\b(?:any|some|all)\s*\(\s*(?:array\b|make_array\b|\[)")
 def listed_arrays(tree: Tree) -> None:
     """Compare with the values of an array one by one, since an array has one type.
 

@@ -8,13 +8,11 @@ from typing import Final, TypeGuard
 import pyarrow as pa
 from sqlglot import exp
 
-from planner.sql.rules.dialect import parse_expression
-from planner.sql.rules.groups import Use, find_groups
+from planner.sql.rules.groups import Use, cast_to, find_groups
 from planner.sql.rules.tree import Tree, find_family, for_texts
 
 _DIGITS: Final = {"s": 0, "ms": 3, "us": 6}
-_UNITS: Final = {"s": "Second", "ms": "Millisecond", "us": "Microsecond"}
-_ZONES: Final = {exp.DType.TIMESTAMP: "None", exp.DType.TIMESTAMPTZ: 'Some("+00:00")'}
+_ZONES: Final = {exp.DType.TIMESTAMP: None, exp.DType.TIMESTAMPTZ: "+00:00"}
 
 
 @for_texts(r"timestamp\[(?:s|ms|us)\b.*(?:\btimestamp(?:tz)?\s*'|\bdate)|\bdate.*timestamp\[(?:s|ms|us)\b")
@@ -44,11 +42,11 @@ def _unify(tree: Tree, members: Sequence[exp.Expr], others: Sequence[exp.Expr]) 
     unit = max(units, key=_DIGITS.__getitem__)
     for member, kind in zip(others, kinds, strict=True):
         if kind is not None and find_family(kind) == "date":
-            tree.replace(member, _cast(member, unit, "None"))
+            tree.replace(member, cast_to(member.copy(), pa.timestamp(unit)))
     for literal in filter(_is_literal, members):
         _, _, fraction = literal.this.name.partition(".")
         if len(fraction.rstrip("0")) <= _DIGITS[unit]:
-            tree.replace(literal, _cast(literal.this, unit, _ZONES[literal.to.this]))
+            tree.replace(literal, cast_to(literal.this.copy(), pa.timestamp(unit, _ZONES[literal.to.this])))
 
 
 def _is_literal(member: exp.Expr) -> TypeGuard[exp.Cast]:
@@ -65,9 +63,3 @@ def _is_literal(member: exp.Expr) -> TypeGuard[exp.Cast]:
 def _find_source(member: exp.Expr) -> exp.Expr:
     source: exp.Expr = member.this if isinstance(member, exp.Cast) else member
     return source
-
-
-def _cast(expression: exp.Expr, unit: str, zone: str) -> exp.Expr:
-    call = parse_expression(f"arrow_cast(x, 'Timestamp({_UNITS[unit]}, {zone})')")
-    call.expressions[0].replace(expression.copy())
-    return call

@@ -12,7 +12,9 @@ from sqlglot import exp
 
 from planner.sql.rules.dialect import write_sql
 
-Family: TypeAlias = Literal["decimal", "floating", "integer", "instant", "zoned", "date", "text", "other"]
+Family: TypeAlias = Literal[
+    "decimal", "floating", "integer", "instant", "zoned", "date", "text", "bytes", "other"
+]
 """Types that rules treat alike; "instant" is a timestamp without a zone, and "zoned" one with a zone."""
 Rule: TypeAlias = "Callable[[Tree], None]"
 """Changes a tree."""
@@ -27,6 +29,9 @@ _TESTS: Final[tuple[tuple[Callable[[pa.DataType], bool], Family], ...]] = (
     (pa.types.is_string, "text"),
     (pa.types.is_large_string, "text"),
     (pa.types.is_string_view, "text"),
+    (pa.types.is_binary, "bytes"),
+    (pa.types.is_large_binary, "bytes"),
+    (pa.types.is_fixed_size_binary, "bytes"),
 )
 _CAST_FAMILIES: Final[tuple[tuple[frozenset[exp.DType], Family], ...]] = (
     (frozenset({exp.DType.DECIMAL, exp.DType.BIGDECIMAL}), "decimal"),

@@ -6,10 +6,8 @@ from functools import partial
 from typing import Final
 
 import pyarrow as pa
-from sqlglot import exp
 
-from planner.sql.rules.dialect import parse_expression
-from planner.sql.rules.groups import find_groups, recast
+from planner.sql.rules.groups import cast_to, find_groups, recast
 from planner.sql.rules.tree import Tree, find_family, for_texts
 
 _MAX_DIGITS: Final = 38
@@ -40,7 +38,7 @@ def wide_decimals(tree: Tree) -> None:
             continue
         for member, size in zip(group.members, sizes, strict=True):
             if size is not None:
-                recast(tree, member, partial(_widen, scale=scale))
+                recast(tree, member, partial(cast_to, kind=pa.decimal256(_MAX_WIDE_DIGITS, scale)))
 
 
 def _count_digits(kind: pa.DataType) -> tuple[int, int] | None:
@@ -48,9 +46,3 @@ def _count_digits(kind: pa.DataType) -> tuple[int, int] | None:
     if pa.types.is_decimal(kind):
         return kind.precision - kind.scale, kind.scale
     return (_INTEGER_DIGITS[kind.bit_width], 0) if find_family(kind) == "integer" else None
-
-
-def _widen(expression: exp.Expr, scale: int) -> exp.Expr:
-    call = parse_expression(f"arrow_cast(x, 'Decimal256({_MAX_WIDE_DIGITS}, {scale})')")
-    call.expressions[0].replace(expression)
-    return call

@@ -9,12 +9,10 @@ from typing import Final
 import pyarrow as pa
 from sqlglot import exp
 
-from planner.sql.rules.dialect import parse_expression
-from planner.sql.rules.groups import Cast, Group, Kinds, Use, find_groups, unify_types
+from planner.sql.rules.groups import Cast, Group, Kinds, Use, cast_to, find_groups, unify_types
 from planner.sql.rules.tree import Family, Tree, find_family, for_texts
 
 _UTC: Final = frozenset({"UTC", "+00:00", "-00:00", "Z", "Etc/UTC"})
-_UNITS: Final = {"s": "Second", "ms": "Millisecond", "us": "Microsecond", "ns": "Nanosecond"}
 _UNZONED: Final[frozenset[Family]] = frozenset({"instant", "date", "text"})
 
 
@@ -52,8 +50,8 @@ def _compute_in_utc(tree: Tree, group: Group, kinds: Kinds) -> None:
     """Add an interval in UTC: a day has 24 hours there, and there are no hours that are skipped."""
     for member, kind in zip(group.members, kinds, strict=True):
         if kind is not None and find_family(kind) == "zoned":
-            tree.replace(member, _cast(member.copy(), kind.unit, "+00:00"))
-            tree.replace(group.node, _cast(group.node.copy(), kind.unit, kind.tz))
+            tree.replace(member, cast_to(member.copy(), pa.timestamp(kind.unit, "+00:00")))
+            tree.replace(group.node, cast_to(group.node.copy(), kind))
             return
 
 
@@ -65,10 +63,4 @@ def _find_zoned(kinds: Kinds) -> pa.TimestampType | None:
 
 def _give_zone(expression: exp.Expr, kind: pa.DataType, zoned: pa.TimestampType) -> exp.Expr:
     unit = kind.unit if pa.types.is_timestamp(kind) else zoned.unit
-    return _cast(_cast(expression, unit, "+00:00"), unit, zoned.tz)
-
-
-def _cast(expression: exp.Expr, unit: str, zone: str) -> exp.Expr:
-    call = parse_expression(f"arrow_cast(x, 'Timestamp({_UNITS[unit]}, Some(\"{zone}\"))')")
-    call.expressions[0].replace(expression)
-    return call
+    return cast_to(cast_to(expression, pa.timestamp(unit, "+00:00")), pa.timestamp(unit, zoned.tz))

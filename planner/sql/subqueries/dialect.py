@@ -17,6 +17,7 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
+from planner.sql.rules import dialect as rules_dialect
 from planner.sql.tokens import fold
 
 _READER: Final = "postgres"
@@ -24,7 +25,9 @@ _WRITER: Final = "duckdb"
 """It has what DataFusion has: TINYINT, TRY_CAST, SEMI JOIN, QUALIFY, lists in brackets."""
 _PREFIX: Final = "gateway_call_"
 _PARAMETER: Final = re.compile(r"gateway_parameter_(\d+)_")
-_WITH_SYNTAX: Final = frozenset({"CAST", "TRY_CAST", "EXTRACT", "SUBSTRING", "POSITION", "EXCLUDE", "WITHIN"})
+_WITH_SYNTAX: Final = frozenset(
+    {"CAST", "TRY_CAST", "EXTRACT", "SUBSTRING", "POSITION", "EXCLUDE", "WITHIN"}
+) | {"TRIM"}
 _CALLED: Final = frozenset(
     {TokenType.VAR, TokenType.LEFT, TokenType.RIGHT, TokenType.REPLACE, TokenType.FIRST}
     | {TokenType.STRUCT, TokenType.MAP, TokenType.DATE}
@@ -67,7 +70,7 @@ _EXPRESSIONS: Final = frozenset(
     | {"Substring", "StrPosition", "CurrentDate", "Array", "Bracket", "HexString", "Explode", "Slice"}
     | {"Window", "WindowSpec", "Filter", "WithinGroup", "Pow", "RegexpLike", "RegexpILike", "Dot"}
     | {"BitwiseAnd", "BitwiseOr", "BitwiseLeftShift", "BitwiseRightShift", "AtTimeZone", "CurrentTimestamp"}
-    | {"ArrayContainsAll", "ArrayContainedBy"}
+    | {"ArrayContainsAll", "ArrayContainedBy", "Trim"}
 )
 _KNOWN: Final = _QUERIES | _EXPRESSIONS
 _TYPES: Final = frozenset(
@@ -91,6 +94,7 @@ _TYPES: Final = frozenset(
 
 _UNITS: Final = {"DAYOFYEAR": "DOY", "DAYOFWEEK": "DOW", "DAYOFWEEKISO": "ISODOW"}
 """What sqlglot calls some units of EXTRACT."""
+_TRIMS: Final = {"LEADING": "ltrim", "TRAILING": "rtrim"}
 
 
 class RewritingError(Exception):
@@ -124,6 +128,21 @@ def parse_query(sql: str) -> exp.Query:
         raise RewritingError(msg)
     for node in list(tree.walk()):
         _check(node)
+        _settle(node)
+    return tree
+
+
+def parse_unchecked(sql: str) -> exp.Query:
+    """Parse one query as `parse_query` does, of any syntax, to tell what it reads, and not to write it.
+
+    Raises:
+        RewritingError: it is not read either.
+    """
+    tree = rules_dialect.parse_query(sql)
+    if tree is None:
+        msg = "its syntax is not read here"
+        raise RewritingError(msg)
+    for node in list(tree.walk()):
         _settle(node)
     return tree
 
@@ -213,18 +232,29 @@ def _settle(node: exp.Expr) -> None:
         node.set("side", None)
     elif isinstance(node, exp.HexString):
         node.replace(exp.Var(this=f"X'{node.this}'"))
-    elif isinstance(node, exp.RegexpLike | exp.RegexpILike):
-        flags = [exp.Literal.string("i")] if isinstance(node, exp.RegexpILike) else []
-        node.replace(_call("regexp_like", node.this, node.expression, *flags))
-    elif isinstance(node, exp.Pow):
-        node.replace(_call("power", node.this, node.expression))
-    elif isinstance(node, exp.Extract):
-        unit = node.name.upper()
-        node.replace(_call("date_part", exp.Literal.string(_UNITS.get(unit, unit)), node.expression))
-    elif isinstance(node, exp.Explode):
-        node.replace(exp.Anonymous(this="unnest", expressions=[node.this]))
-    elif isinstance(node, exp.Array):
-        node.replace(exp.Anonymous(this="make_array", expressions=node.expressions))
+    elif (call := _find_call(node)) is not None:
+        node.replace(call)
+
+
+def _find_call(node: exp.Expr) -> exp.Expr | None:
+    """Return the function that means what an operator or a form does; None for other nodes."""
+    match node:
+        case exp.RegexpLike() | exp.RegexpILike():
+            flags = [exp.Literal.string("i")] if isinstance(node, exp.RegexpILike) else []
+            return _call("regexp_like", node.this, node.expression, *flags)
+        case exp.Pow():
+            return _call("power", node.this, node.expression)
+        case exp.Extract():
+            unit = node.name.upper()
+            return _call("date_part", exp.Literal.string(_UNITS.get(unit, unit)), node.expression)
+        case exp.Trim():
+            name = _TRIMS.get(node.text("position").upper(), "btrim")
+            return _call(name, *filter(None, (node.this, node.args.get("expression"))))
+        case exp.Explode():
+            return _call("unnest", node.this)
+        case exp.Array():
+            return _call("make_array", *node.expressions)
+    return None
 
 
 def _call(name: str, *arguments: exp.Expr) -> exp.Anonymous:

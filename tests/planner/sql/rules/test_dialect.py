@@ -65,3 +65,19 @@ def test_an_expression_keeps_its_values(context: SessionContext, expression: str
     assert tree is not None
     written = dialect.write_sql(tree)
     assert context.sql(written).to_arrow_table() == context.sql(sql).to_arrow_table(), written
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT id FROM t PIVOT (sum(i) FOR a IN ('b'))",
+        "SELECT id FROM t UNPIVOT (x FOR y IN (a, b))",
+        "SELECT id FROM t WITH (NOLOCK)",
+        "SELECT id FROM t SORT BY id",
+        "FROM t |> SELECT id",
+        "SHOW FUNCTIONS",
+    ],
+)
+def test_what_would_be_lost_is_not_read(sql: str, caplog: pytest.LogCaptureFixture) -> None:
+    assert dialect.parse_query(sql) is None
+    assert not caplog.records

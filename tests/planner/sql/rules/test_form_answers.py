@@ -36,6 +36,8 @@ TABLE = pa.Table.from_pylist(
             "st": {"x": 1, "y": {"z": "q"}},
             "items": [{"sku": "A", "n": 1}, {"sku": "B", "n": 2}],
             "item": "one",
+            "large": b"a",
+            "fixed": b"ab",
         },
         {"id": 2, "v": 1, "tm": time(10), "b": b"\xff", "ts": datetime(2024, 2, 29), "item": "two"},
         {"id": 3, "v": 2, "i": 30, "tm": time(11), "b": b"\x01\x02", "items": []},
@@ -52,6 +54,8 @@ TABLE = pa.Table.from_pylist(
             ("st", pa.struct([("x", pa.int64()), ("y", pa.struct([("z", pa.string())]))])),
             ("items", pa.list_(ITEM)),
             ("item", pa.string()),
+            ("large", pa.large_binary()),
+            ("fixed", pa.binary(2)),
         ]
     ),
 )
@@ -68,6 +72,16 @@ STATEMENTS = (
     "SELECT id, ts + INTERVAL '1 day' * 1.5, ts + 3 * INTERVAL '90 minutes' FROM t",
     "SELECT id, (st).x, (t.st).y.z FROM t",
     "SELECT id FROM t WHERE (st).x = 1 AND ((st).y).z = 'q'",
+    "SELECT id, coalesce(ts, '2024-07-01 12:00:00.5'), ifnull(tm, '10:30:00') FROM t",
+    "SELECT id, coalesce(CAST(ts AS DATE), '2024-07-01'), greatest('2024-02-01', ts) FROM t",
+    "SELECT id, coalesce('true', i > 9), CASE WHEN ts IS NULL THEN '2024-07-01' ELSE ts END FROM t",
+    "SELECT id, coalesce(large, b), coalesce(fixed, large, 'x'), coalesce(fixed, b) FROM t",
+    "SELECT id FROM t WHERE fixed IN (large, 'ab') UNION ALL SELECT 0 FROM t WHERE large <> fixed",
+    "SELECT large FROM t UNION SELECT fixed FROM t",
+    "SELECT id, ifnull(ts, ts), ifnull(b, b), ifnull(items, items), ifnull(i::DECIMAL(19, 2), 0) FROM t",
+    "SELECT id, lpad(item, (id - 2)::INT, 'x'), rpad('a', i::INT, 'x') FROM t",
+    "SELECT id, ceil((i - 0.01)::DECIMAL(4, 2)), floor(-99.99::DECIMAL(4, 2)) FROM t WHERE id <> 3",
+    "SELECT ceil(99999999.99::DECIMAL(10, 2)) FROM t",
     "SELECT (SELECT (q.st).x FROM t AS q WHERE q.id = 1) AS x",
 )
 
@@ -82,7 +96,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judged]:
         yield opened
 
 
-def ask(engine: QueryEngine, sql: str, *parameters: str) -> list[tuple[object, ...]]:
+def ask(engine: QueryEngine, sql: str, *parameters: object) -> list[tuple[object, ...]]:
     return rows_of(engine.prepare(sql).execute([pa.scalar(one) for one in parameters]).read_all())
 
 
@@ -97,6 +111,11 @@ def test_fields_of_elements_of_a_list(judged: Judged) -> None:
     assert ask(engine, f"SELECT id, entry.sku {joined} ORDER BY 2") == [(1, "A"), (1, "B")]
     assert ask(engine, f"SELECT entry.sku {joined} WHERE entry.n > 1 AND t.item = 'one'") == [("B",)]
     assert ask(engine, f"SELECT sum(entry.n) AS n {joined} GROUP BY entry.sku ORDER BY 1") == [(1,), (2,)]
+
+
+def test_nvl_keeps_types(judged: Judged) -> None:
+    found = ask(judged.engine, "SELECT nvl(ts, ts), nvl2(i, tm, NULL), nvl2(i, NULL, b) FROM t WHERE id = 2")
+    assert found == [(datetime(2024, 2, 29), None, b"\xff")]
 
 
 def test_fields_have_their_names(judged: Judged) -> None:
@@ -127,3 +146,41 @@ def test_a_parameter_may_be_a_uuid_in_capitals(judged: Judged) -> None:
         f"UPDATE u SET n = 1 WHERE id = '{CAPITALS}'", SessionSettings(), FULL_ACCESS
     )
     assert update.execute().affected == 1
+
+
+@pytest.mark.parametrize(
+    ("condition", "value", "ids"),
+    [
+        ("nullif(v = 1, $1)", False, [(1,), (2,)]),
+        ("nullif(v = 1, $1) <> TRUE", True, [(3,)]),
+        ("least(v = 1, $1)", True, [(1,), (2,), (4,)]),
+        ("CASE WHEN v IS NULL THEN $1 ELSE v = 2 END", True, [(3,), (4,)]),
+        ("CASE v = 1 WHEN $1 THEN true END", False, [(3,)]),
+        ("(v = 1) = ANY (ARRAY[$1, FALSE])", False, [(3,)]),
+        ("coalesce(tm, $1) = TIME '10:00'", time(10), [(1,), (2,), (4,)]),
+        ("coalesce(b, $1) = X'01'", b"\x01", [(1,), (4,)]),
+        ("coalesce(fixed, $1) = X'01'", b"\x01", [(2,), (3,), (4,)]),
+        ("coalesce(ts, $1) > '2024-02-01'", "2024-07-01 12:00", [(2,), (3,), (4,)]),
+        ("(SELECT count(*) FROM t AS q WHERE coalesce(q.v = 2, $1)) = t.v", True, [(3,)]),
+    ],
+)
+def test_a_parameter_has_the_type_of_what_is_beside_it(
+    condition: str, value: object, ids: list[tuple[int]], judged: Judged
+) -> None:
+    assert ask(judged.engine, f"SELECT id FROM t WHERE {condition} ORDER BY id", value) == ids
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "trim(BOTH 'o' FROM item) = 'ne'",
+        "overlay(item PLACING 'x' FROM 1 FOR 1) = 'xne'",
+        "MAP {'a': i}['a'] = 10",
+        "`item` = 'one'",
+        "CAST([i, 1] AS FLOAT[2])[1] = 10",
+        "arrow_typeof(CAST(i AS FLOAT)) = 'Float32' AND i = 10",
+    ],
+)
+def test_rules_apply_beside_other_syntax(condition: str, judged: Judged) -> None:
+    exact = "CAST('4.44' AS DECIMAL(10, 2)) = 4.44"
+    assert ask(judged.engine, f"SELECT id FROM t WHERE {condition} AND {exact}") == [(1,)]

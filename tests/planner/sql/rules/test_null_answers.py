@@ -39,6 +39,10 @@ CONDITIONS = (
     "NOT array_has_any(m, l)",
     "l @> m",
     "NOT (m <@ l)",
+    "i = ANY (ARRAY[1, NULL])",
+    "i = ANY ([1, NULL])",
+    "NOT (i = ANY (ARRAY[i + 1, NULL]))",
+    "i <> ALL (ARRAY[1, NULL])",
     "i ^ 2 = 4",
     "2 ^ i ^ 2 = 16",
 )

@@ -25,6 +25,7 @@ TABLES = {
     "w": {"u": pa.uint32(), "v": pa.uint64(), "l": pa.list_(pa.decimal128(10, 2))},
     "u": {"ref": pa.uuid(), "v": pa.string()},
     "days": {"id": pa.int64(), "tm": pa.time64("us"), "b": pa.binary()},
+    "mixed": {"day": pa.date32(), "flag": pa.bool_(), "large": pa.large_binary(), "fixed": pa.binary(2)},
     "lists": {
         "id": pa.int64(),
         "l": pa.list_(pa.int64()),

@@ -1,0 +1,47 @@
+"""A text literal, and a parameter, has the type of the values beside it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+from sqlglot import exp
+
+from planner.sql.rules.groups import cast_to, find_groups
+from planner.sql.rules.mixed_bytes import find_common_bytes
+from planner.sql.rules.tree import Family, Tree, find_family, for_texts
+
+_KEPT: Final[frozenset[Family]] = frozenset({"decimal", "floating", "integer", "text"})
+
+
+@for_texts(r"\b(?:coalesce|nvl2?|ifnull|nullif|greatest|least|make_array|case|array)\b.*['$]")
+def untyped_values(tree: Tree) -> None:
+    """Cast a text literal, and a parameter of an unknown type, beside values that are no numbers or texts.
+
+    DataFusion takes the literal for a text, for which its `coalesce` finds no common type, and infers no type
+    of a parameter but in comparisons. Beside numbers, both keep their own type.
+
+        SELECT coalesce(day, '2024-07-01') FROM t
+    ->  SELECT coalesce(day, arrow_cast('2024-07-01', 'Date32')) FROM t
+    """
+    for group in find_groups(tree):
+        if not isinstance(group.node, exp.Anonymous | exp.Array | exp.Case):
+            continue
+        others = [member for member in group.members if not _may_be_untyped(member)]
+        guesses = [tree.guess_families(member) for member in others]
+        if len(others) == len(group.members) or any(guess and guess <= _KEPT for guess in guesses):
+            continue
+        kinds = {kind for member in others if (kind := tree.find_type(member)) is not None}
+        # DataFusion plans no coalesce of bytes and a parameter, also if that has a value.
+        has_bytes = {find_family(kind) for kind in kinds} == {"bytes"}
+        if has_bytes:
+            kinds = {find_common_bytes(kinds)}
+        if len(kinds) != 1 or pa.types.is_nested(kind := kinds.pop()) or find_family(kind) in _KEPT:
+            continue
+        for member in filter(_may_be_untyped, group.members):
+            if has_bytes or isinstance(member, exp.Literal) or tree.find_type(member) is None:
+                tree.replace(member, cast_to(member.copy(), kind))
+
+
+def _may_be_untyped(member: exp.Expr) -> bool:
+    return isinstance(member, exp.Parameter) or (isinstance(member, exp.Literal) and member.is_string)

@@ -1,0 +1,16 @@
+Tables: mixed (day DATE, flag BOOLEAN, large and fixed of bytes), days (id BIGINT, tm TIME, b BYTEA).
+
+## large bytes, and those of a fixed size
+SELECT coalesce(large, X'00'), greatest(fixed, X'00') FROM mixed WHERE large = fixed
+--
+SELECT coalesce(large, arrow_cast(x'00', 'LargeBinary')), greatest(arrow_cast(fixed, 'Binary'), x'00') FROM mixed WHERE large = arrow_cast(fixed, 'LargeBinary')
+
+## set operations
+SELECT b FROM days UNION ALL SELECT fixed FROM mixed
+--
+SELECT b FROM days UNION ALL SELECT arrow_cast(fixed, 'Binary') AS "fixed" FROM mixed
+
+## one type
+SELECT greatest(large, large) FROM mixed WHERE fixed IN (fixed)
+--
+SELECT greatest(large, large) FROM mixed WHERE fixed IN (fixed)

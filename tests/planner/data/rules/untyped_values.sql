@@ -1,0 +1,21 @@
+Tables: mixed (day DATE, flag BOOLEAN, large and fixed of bytes), t (id BIGINT, s TEXT, ts TIMESTAMP(6), ..).
+
+## texts beside a date
+SELECT coalesce(day, '2024-07-01'), greatest('2024-07-01', day), CASE WHEN flag THEN '2024-07-01' ELSE day END FROM mixed
+--
+SELECT coalesce(day, arrow_cast('2024-07-01', 'Date32')), greatest(arrow_cast('2024-07-01', 'Date32'), day), CASE WHEN flag THEN arrow_cast('2024-07-01', 'Date32') ELSE day END FROM mixed
+
+## a time with a zone
+SELECT coalesce(at, NULL, '2024-07-01 12:00:00') FROM (SELECT arrow_cast(ts, 'Timestamp(Microsecond, Some("UTC"))') AS at FROM t) AS x
+--
+SELECT coalesce(at, NULL, arrow_cast('2024-07-01 12:00:00', 'Timestamp(Microsecond, Some("UTC"))')) FROM (SELECT arrow_cast(ts, 'Timestamp(Microsecond, Some("UTC"))') AS at FROM t) AS x
+
+## parameters
+SELECT nullif(flag, $1), CASE flag WHEN $2 THEN 1 END FROM mixed WHERE least(flag, $3) AND coalesce(day, $4) > day
+--
+SELECT nullif(flag, arrow_cast($1, 'Boolean')), CASE flag WHEN arrow_cast($2, 'Boolean') THEN 1 END FROM mixed WHERE least(flag, arrow_cast($3, 'Boolean')) AND coalesce(day, arrow_cast($4, 'Date32')) > day
+
+## numbers and texts are left alone
+SELECT coalesce(id, '1'), coalesce(s, $1), CASE WHEN id = 1 THEN 'one' ELSE s END, coalesce(ts, NULL) FROM t
+--
+SELECT coalesce(id, '1'), coalesce(s, $1), CASE WHEN id = 1 THEN 'one' ELSE s END, coalesce(ts, NULL) FROM t

@@ -1,0 +1,6 @@
+Bytes of several types; see planner/sql/rules/mixed_bytes.py.
+
+## coalesce of large bytes
+SELECT coalesce(large, X'FF') FROM (SELECT arrow_cast(X'FF', 'LargeBinary') AS large) AS t
+--
+b'\xff'
