@@ -48,7 +48,8 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QueryEngine]:
 @pytest.mark.parametrize("case", CASES, ids=named)
 def test_datafusion_alone_gets_it_wrong(case: tuple[str, Case]) -> None:
     file, (sql, right, *_) = case[0], case[1].parts
-    if all(workarounds.run_bare(sql, partitions) == right for partitions in (1, 4)):
+    # Which partition ends first decides some answers.
+    if all(workarounds.run_bare(sql, partitions) == right for _ in range(20) for partitions in (1, 4)):
         pytest.fail(f"DataFusion gets it right: this part of the workaround {file} can go")
 
 
