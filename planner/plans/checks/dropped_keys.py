@@ -141,7 +141,7 @@ def _is_dropped_wrongly(distinct: LogicalPlan) -> bool:
 
 
 def _is_unique(plan: LogicalPlan, distinct: LogicalPlan) -> bool:
-    """Whether the rows have all keys of a GROUP BY or DISTINCT, of which a dropped DISTINCT has all columns."""
+    """Whether the rows have all keys of a GROUP BY or DISTINCT, all of which a dropped DISTINCT has."""
     node = plan.to_variant()
     if isinstance(node, _KEEPS_UNIQUE):
         return _is_unique(plan.inputs()[0], distinct)
