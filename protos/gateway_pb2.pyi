@@ -290,7 +290,7 @@ class WriteTicket(_message.Message):
     schema: _builtins.bytes
     """A serialized Arrow schema: columns of the rows."""
     rows: _builtins.bytes
-    """An Arrow IPC stream; absent where nothing is returned, or the gateway keeps it."""
+    """An Arrow IPC stream, encrypted for the user; absent where nothing is returned, or the gateway keeps it."""
     is_kept: _builtins.bool
     def __init__(
         self,
