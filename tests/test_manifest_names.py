@@ -85,7 +85,7 @@ def test_what_lance_refuses_is_named_and_works_afterwards(
     assert snapshot(LakeTable.at(uri)).committed is not None
     for reader in (lake, other):
         reader.write("INSERT INTO t VALUES (4, 'd')")
-        assert len(reader.read("SELECT * FROM t VERSION AS OF 'made'")) == 2
+        assert len(reader.read("SELECT * FROM t VERSION AS OF 'made'")) == 3
     found = [{"id": 1, "v": "x"}, {"id": 3, "v": "c"}, {"id": 4, "v": "d"}, {"id": 4, "v": "d"}]
     assert lake.read("SELECT * FROM t ORDER BY id") == found
     assert other.read("SELECT * FROM t ORDER BY id") == found

@@ -87,7 +87,8 @@ def join_mistaken(sql: str, resolver: NameResolver, schema: str = MAIN_SCHEMA) -
             statement = read_statement(query, resolver, schema)
         except RewritingError:
             unchecked = read_statement(query, resolver, schema, parse_unchecked)
-            is_mistaken = is_mistaken or has_mistaken_subqueries(unchecked)
+            # Others may be computed once, wherever they are.
+            is_mistaken = is_mistaken or has_mistaken_subqueries(unchecked, correlated=True)
             raise
         is_mistaken = has_mistaken_subqueries(statement)
         return _join(before, statement) if is_mistaken else None

@@ -87,7 +87,7 @@ class Site:
         """Whether DataFusion may plan it, and wrongly, or finds out too late that it can't."""
         if self.is_within_aggregate(select) or self.is_within_window(select):
             return True
-        if any(_is_within_outer_join(column) for column in free_columns(self.query)):
+        if any(_is_within_outer_join(column, self.query) for column in free_columns(self.query)):
             return True
         clauses = {name for name in ("offset", "limit", "having", "group") if self.query.args.get(name)}
         if self.kind is Kind.EXISTS:
@@ -178,13 +178,13 @@ def _is_plain(query: exp.Query) -> bool:
     return where is None or next(find_sites_in(where, "where"), None) is None
 
 
-def _is_within_outer_join(column: exp.Column) -> bool:
-    """Return whether a column is read by an outer join, or by a relation that it may fill up with NULL.
+def _is_within_outer_join(column: exp.Column, query: exp.Query) -> bool:
+    """Return whether a column is read by an outer join of a query, or by what it fills up with NULL.
 
     DataFusion moves conditions with such columns above the join.
     """
     node: exp.Expr = column
-    while (parent := node.parent) is not None:
+    while node is not query and (parent := node.parent) is not None:
         if isinstance(node, exp.Join) and node.side:
             return True
         if isinstance(node, exp.Join | exp.From):
