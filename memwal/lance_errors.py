@@ -10,8 +10,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from lance.commit import CommitConflictError
-
 _ABSENT: Final = re.compile(
     r"\bNot found: |\bwas not found\b|\bRef not found\b|\bObject at location .* not found\b|\b404 Not Found\b"
     r"|\bNo such file or directory\b|\(os error 2\)"
@@ -37,6 +35,8 @@ def is_absent(error: BaseException) -> bool:
 
 def is_commit_conflict(error: BaseException) -> bool:
     """Return whether a commit failed because another one came first, and may be tried again."""
+    from lance.commit import CommitConflictError  # noqa: PLC0415 - clients have these errors without Lance
+
     if is_replaced(error):
         return False
     return isinstance(error, CommitConflictError) or _CONFLICT.search(str(error)) is not None

@@ -68,14 +68,10 @@ MEANT: Sequence[Known] = (
 """What stays; docs/sql.md has a row for each reason."""
 PENDING: Sequence[Known] = (
     Known("F3", "place scalar subquery", detail="refused:"),
-    Known("F4", detail="Expect to get struct|octet_length' requires"),
     Known("F5", detail="Failed to coerce types .* in BETWEEN"),
     Known("F7", "postgres|constant", r"(extract|date_part|date_trunc|to_char|INTERVAL|CAST|LIKE).*timestamp_\w+_(new|ber|kol)"),
     Known("F8", "refused|constant|place|state", "", r"Timestamp\(ns\)|to Nanosecond"),
-    Known("F16", detail="Decimal overflow while applying"),
     Known("F18", "fault", r"log\("),
-    Known("F19", "refused", "pad", "larger than any can be"),
-    Known("F20", "", r"\$\d", r"is not comparable|Boolean, Utf8|Utf8, Boolean|non-boolean predicate"),
     Known("F21", "postgres", "AT TIME ZONE"),
     Known("F14", "postgres|duckdb", r"sign\(", "NaN"),
     Known("F33", "", r"array_\w+\(t.vector"),
