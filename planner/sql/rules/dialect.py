@@ -51,11 +51,11 @@ def _write_negation(writer: PostgresGenerator, negation: exp.Not) -> str:
 
 def _write_bare_negation(writer: PostgresGenerator, negation: exp.Not) -> str:
     operand = negation.this
+    if not isinstance(operand, (*_NEGATED, exp.RegexpLike, exp.RegexpILike)):
+        return writer.not_sql(negation)
     left = writer.sql(operand, "this")
     if isinstance(operand, exp.RegexpLike | exp.RegexpILike):
         return f"{left} !{writer.sql(operand).removeprefix(left).lstrip()}"
-    if not isinstance(operand, _NEGATED):
-        return writer.not_sql(negation)
     rest = writer.sql(operand).removeprefix(left)
     if isinstance(operand, exp.Is):
         return f"{left} IS NOT{rest.removeprefix(' IS')}"

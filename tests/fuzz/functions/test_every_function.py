@@ -52,7 +52,6 @@ def test_every_function_answers_or_refuses() -> None:
 def test_a_process_that_dies_is_begun_anew() -> None:
     with Runner("plain", memory=4 << 30) as runner:
         assert runner.run("SELECT 1") == ("rows", "1")
-        outcome, _ = runner.run("SELECT array_repeat(1, 2147483647)")
+        outcome, _ = runner.run("SELECT lpad('a', n) FROM (VALUES (9223372036854775807)) AS t(n)")
         assert outcome.startswith("died of")
         assert runner.run("SELECT 1 UNION ALL SELECT 2") == ("rows", "2")
-        assert runner.run("SELECT array_repeat(1, 9223372036854775807)") == ("panic", "capacity overflow")

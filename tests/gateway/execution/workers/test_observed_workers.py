@@ -15,8 +15,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.gateway.observability.test_tracing import Collector, attributes
 from tests.support.processes.servers import GatewayProcess, open_connection
 
-DEADLY = "SELECT array_repeat(1, value) FROM generate_series(70368744177664, 70368744177664)"
-LARGE = "SELECT max(array_repeat(value, 10000000)) FROM generate_series(1, 8192)"
+DEADLY = "SELECT lpad('a', n) FROM (VALUES (9223372036854775807)) AS t(n)"
+LARGE = "SELECT max(repeat(CAST(value AS VARCHAR), 20000000)) FROM generate_series(1, 90)"
 
 
 @pytest.fixture

@@ -53,6 +53,7 @@ CALLS = (
     *(
         "i IS DISTINCT FROM id",
         "NOT i BETWEEN 1 AND 2",
+        "NOT TRUE",
         "(i, 1) = (1, 1)",
         "s !~ 'a'",
     ),
