@@ -158,4 +158,4 @@ def parse_expression(sql: str) -> exp.Expr:
 
 def write_sql(tree: exp.Expr) -> str:
     """Write a tree as text for DataFusion."""
-    return tree.sql(dialect=DataFusion, normalize_functions=False, comments=False)
+    return tree.sql(dialect=DataFusion, normalize_functions=False, comments=False, copy=False)
