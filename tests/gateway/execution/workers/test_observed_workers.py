@@ -16,7 +16,7 @@ from tests.gateway.observability.test_tracing import Collector, attributes
 from tests.support.processes.servers import GatewayProcess, open_connection
 
 DEADLY = "SELECT lpad('a', n) FROM (VALUES (9223372036854775807)) AS t(n)"
-LARGE = "SELECT max(repeat(CAST(value AS VARCHAR), 10000000 + value)) FROM generate_series(1, 90)"
+LARGE = "SELECT max(repeat(value::TEXT, 10000000 + value)) FROM generate_series(1, 90)"
 
 
 @pytest.fixture

@@ -188,7 +188,7 @@ def test_a_worker_may_not_take_all_of_the_memory(lake: Path) -> None:
             with pytest.raises(adbc_driver_manager.Error, match="has ended the process"):
                 fetch(
                     cursor,
-                    "SELECT max(repeat(CAST(value AS VARCHAR), 10000000 + value)) FROM generate_series(1, 90)",
+                    "SELECT max(repeat(value::TEXT, 10000000 + value)) FROM generate_series(1, 90)",
                 )
             assert fetch(cursor, "SELECT count(*) FROM orders") == [(1000,)]
     finally:
