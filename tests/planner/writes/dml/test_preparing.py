@@ -186,12 +186,16 @@ def test_writes_that_are_not_durable_say_so(lake: Lake) -> None:
 @pytest.mark.parametrize(
     ("sql", "values", "told"),
     [
-        ("UPDATE people SET age = age + $1", [1 << 40], "parameter $1 is 1099511627776 (int64), but int32"),
-        ("UPDATE people SET age = age + $1 WHERE id = $2", [1 << 40, 5], "parameter $1 is 1099511627776"),
+        ("UPDATE people SET age = age + $1", [1 << 40], "column 'age' (int32), row 1: 1099511627"),
+        (
+            "UPDATE people SET age = age + $1 WHERE id = $2",
+            [1 << 40, 5],
+            "column 'age' (int32), row 1: 1099511627",
+        ),
         (
             "UPDATE people SET age = age + $2 WHERE score > $1",
             [0.5, 1 << 40],
-            "parameter $2 is 1099511627776",
+            "column 'age' (int32), row 1: 1099511627",
         ),
         (
             "INSERT INTO people (id, age) SELECT id + $1, age + $2 FROM news",
