@@ -69,7 +69,6 @@ MEANT: Sequence[Known] = (
 PENDING: Sequence[Known] = (
     Known("F3", "place scalar subquery", detail="refused:"),
     Known("texts beside numbers in CASE", "", r"CASE .*'[\d.]+'"),
-    Known("texts beside numbers in CASE", "duckdb|postgres", r"CASE"),
     Known("F4", detail="Expect to get struct|octet_length' requires"),
     Known("F16", detail="Decimal overflow while applying"),
     Known("F20", "", r"\$\d", r"is not comparable|Boolean, Utf8|Utf8, Boolean|non-boolean predicate"),
