@@ -176,7 +176,7 @@ class Frames:
         try:
             nulls = () if typing else [name for name, value in values.items() if not value.is_valid]
             replan = partial(plan_text, context, bound.kind, values=values, nulls=nulls, is_typed=not untyped)
-            plan_part = partial(self._plan_part, context, values)
+            plan_part = partial(self._plan_part, context, values, {})
             types = [value.type for value in values.values()]
             read = (catalog.table(one.table, one.as_of).base for one in bound.references)
             told = [_tell_uuids(*pair) for pair in zip(schemas, read, strict=True)]
@@ -221,14 +221,31 @@ class Frames:
             raise translate_error(error, bound, run.failure) from error
         return frame
 
-    def _plan_part(self, context: SessionContext, values: Mapping[str, pa.Scalar], sql: str) -> pa.Schema:
-        """Plan a query that is a part of a statement; return the schema of its result."""
+    def _plan_part(
+        self,
+        context: SessionContext,
+        values: Mapping[str, pa.Scalar],
+        known: dict[str, pa.Schema | Exception],
+        sql: str,
+    ) -> pa.Schema:
+        """Plan a query that is a part of a statement; return the schema of its result.
+
+        Parts hold the same smaller parts: each is planned once, since nested ones would take exponential time.
+        """
 
         def plan(text: str, _: str) -> DataFrame:
             return context.sql(text, param_values=dict(values) or None)
 
-        plan_part = partial(self._plan_part, context, values)
-        return self.schema(plan_unique(StatementKind.QUERY, plan, sql, sql, plan_part))
+        if sql not in known:
+            plan_part = partial(self._plan_part, context, values, known)
+            try:
+                known[sql] = self.schema(plan_unique(StatementKind.QUERY, plan, sql, sql, plan_part))
+            except Exception as error:  # noqa: BLE001 - raised below, each time that the part is asked for
+                known[sql] = error
+        found = known[sql]
+        if isinstance(found, Exception):
+            raise found
+        return found
 
     def _type_json(
         self,
@@ -251,7 +268,7 @@ class Frames:
             return map(mark_json, texts)
         typed = self._contexts.make(typing=True, sorts_whole=False)
         register_tables(typed)
-        optimize = partial(optimize_typed, typed, values, partial(self._plan_part, typed, values))
+        optimize = partial(optimize_typed, typed, values, partial(self._plan_part, typed, values, {}))
         return (type_json(text, optimize, partial(register_writer, context, run)) for text in texts)
 
     def refuse_unplanned(self, frame: DataFrame, bound: Bound, run: QueryRun) -> None:

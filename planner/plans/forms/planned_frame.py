@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import Final
 
 import pyarrow as pa
 from datafusion import DataFrame
@@ -14,6 +16,9 @@ from datafusion.plan import LogicalPlan
 from planner.binding.bound_statement import StatementKind
 from planner.plans.forms.multisets import FindSchema
 from planner.plans.forms.repeated_names import make_names_unique
+
+
+_SHARED_NAME: Final = re.compile(r"unique expression names|duplicate|ambiguous|field name")
 
 
 class PlannedFrame(DataFrame):
@@ -67,9 +72,10 @@ def plan_unique(
     """Plan a statement, and if it is refused, with unique names of its outputs."""
     try:
         frame = PlannedFrame(replan(text, written).df)
-    except Exception:
-        if kind is StatementKind.DESCRIBE:
-            raise  # its rows would tell the unique names
+    except Exception as error:
+        # The rows of DESCRIBE would have the unique names.
+        if kind is StatementKind.DESCRIBE or not _SHARED_NAME.search(str(error)):
+            raise
         unique, unique_written = (make_names_unique(sql, find_schema) for sql in (text, written))
         if unique is None or unique_written is None:
             raise

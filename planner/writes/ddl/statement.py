@@ -13,7 +13,13 @@ import pyarrow as pa
 from memwal.base import versions
 from memwal.base.table_place import keep_in_place
 from memwal.base.versions import Outcome
-from memwal.errors import InvalidInputError, NotFoundError, PermissionDeniedError, UnsupportedError
+from memwal.errors import (
+    InvalidInputError,
+    NotFoundError,
+    PermissionDeniedError,
+    PreconditionError,
+    UnsupportedError,
+)
 from memwal.storage.table_names import CATALOG, TableName, is_temporary_schema
 from memwal.writing import NotOwnerError
 from planner.access.rights import Access
@@ -265,7 +271,8 @@ def flush_logs_if_possible(table: Table) -> None:
     Raises:
         UnavailableError: a region could not be had in time.
     """
-    with suppress(NotOwnerError, UnsupportedError):
+    # PreconditionError: no region spec says which rows belong where, so only their own writers can.
+    with suppress(NotOwnerError, PreconditionError, UnsupportedError):
         flush_logs(table)
 
 

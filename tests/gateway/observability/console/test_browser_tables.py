@@ -168,7 +168,7 @@ def test_buttons_are_for_those_who_may(
             page.wait(lambda: "lance-gateway pipeline merge" in page.read("#table-detail pre"))  # noqa: B023
             labels = [one.text for one in driver.find_elements(By.CSS_SELECTOR, "#table-detail .bar button")]
             assert labels == (
-                ["Optimize", "Update indexes", "Analyze", "Merge", "Snapshot", "Clean"]
+                ["Optimize", "Update indexes", "Flush", "Analyze", "Merge", "Snapshot", "Clean"]
                 if user == "olga"
                 else []
             )

@@ -2,9 +2,11 @@
 
 import datetime as dt
 from collections.abc import Iterator
+from contextlib import nullcontext
 
 import pyarrow as pa
 import pytest
+from datafusion import SessionContext
 
 from memwal.errors import InvalidInputError
 from planner.scans.settings import SessionSettings
@@ -118,3 +120,20 @@ def test_a_table_has_one_column_of_a_name(judged: Judged) -> None:
     for sql in ("CREATE TABLE x AS SELECT id, id FROM t", "CREATE TABLE x AS SELECT a.*, b.* FROM t a, u b"):
         with pytest.raises(InvalidInputError, match="several columns of the SELECT are called 'id'"):
             judged.engine.prepare_statement(sql, SessionSettings())
+
+
+@pytest.mark.parametrize("columns", ["id, id", "id, id, missing"])
+def test_nested_parts_are_planned_once(judged: Judged, monkeypatch: pytest.MonkeyPatch, columns: str) -> None:
+    plans: list[str] = []
+    plan = SessionContext.sql
+
+    def count(context: SessionContext, sql: str, **options: object) -> object:
+        plans.append(sql)
+        return plan(context, sql, **options)
+
+    monkeypatch.setattr(SessionContext, "sql", count)
+    parts = [f"c0 AS (SELECT {columns} FROM t)"]
+    parts += [f"c{i} AS (SELECT *, id AS x{i}, id AS x{i} FROM c{i - 1})" for i in range(1, 9)]
+    with nullcontext() if "missing" not in columns else pytest.raises(InvalidInputError, match="missing"):
+        judged.engine.prepare(f"WITH {', '.join(parts)} SELECT * FROM c8")
+    assert len(plans) == len(set(plans)) < 50
