@@ -67,6 +67,14 @@ def show_orders(page: Page) -> None:
     page.wait(lambda: page.button("Merge").is_enabled())
 
 
+def merge_orders(page: Page) -> None:
+    page.button("Merge").click()
+    page.wait(lambda: "Click again" in page.text("#table-detail"))
+    page.button("Merge").click()
+    page.wait(lambda: "merge main.orders runs" in page.text("#table-detail"))
+    page.wait(lambda: "merge main.orders: done" in page.text("#table-detail"))
+
+
 def test_a_table_becomes_fresh_while_another_process_writes(
     driver: webdriver.Chrome, worked_on: tuple[Site, LsmTable]
 ) -> None:
@@ -76,11 +84,7 @@ def test_a_table_becomes_fresh_while_another_process_writes(
     page.wait(lambda: page.text("td.stale") == "2")
     table.put([{"id": 7, "note": "just written", "vec": [0.5] * 64}])
     page.wait(lambda: page.text("td.stale") == "3")
-    page.button("Merge").click()
-    page.wait(lambda: "Click again" in page.text("#table-detail"))
-    page.button("Merge").click()
-    page.wait(lambda: "merge main.orders runs" in page.text("#table-detail"))
-    page.wait(lambda: "merge main.orders: done" in page.text("#table-detail"))
+    merge_orders(page)
     # What is in the log is merged once it is flushed.
     page.wait(lambda: page.text("#tables-list td.stale") == "2")
     page.find("[data-page=query]").click()
@@ -95,6 +99,7 @@ def test_cleaning_shows_what_it_would_remove_and_removes_that(
     site, table = worked_on
     page = open_page(driver, site.url)
     show_orders(page)
+    merge_orders(page)
     page.button("Optimize").click()
     page.button("Optimize").click()
     page.wait(lambda: "fragments after" in page.text("#table-detail"))
