@@ -230,7 +230,7 @@ class Frames:
     ) -> pa.Schema:
         """Plan a query that is a part of a statement; return the schema of its result.
 
-        Parts hold the same smaller parts: each is planned once, since nested ones would take exponential time.
+        Parts have parts in common. Each is planned once: otherwise nested ones take exponential time.
         """
 
         def plan(text: str, _: str) -> DataFrame:

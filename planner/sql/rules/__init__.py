@@ -7,7 +7,6 @@ private, views are expanded, and the types of columns and parameters are known.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -21,7 +20,7 @@ from planner.sql.rules.decimal_elements import decimal_elements
 from planner.sql.rules.decimal_literals import decimal_literals
 from planner.sql.rules.decimals_as_doubles import decimals_as_doubles
 from planner.sql.rules.defaults_of_rows import defaults_of_rows
-from planner.sql.rules.dialect import parse_query, write_sql
+from planner.sql.rules.dialect import find_query, parse_query, write_sql
 from planner.sql.rules.disjoint_lists import disjoint_lists
 from planner.sql.rules.dotted_fields import dotted_fields
 from planner.sql.rules.integer_arithmetic import integer_arithmetic
@@ -76,10 +75,6 @@ RULES: Final[tuple[Rule, ...]] = (
     computed_sort_keys,
 )
 _KEPT_TEXTS: Final = 1024
-_BEFORE_QUERIES: Final = re.compile(
-    r"\s*(?:EXPLAIN|DESCRIBE|DESC)\b(?:\s+(?:ANALYZE|VERBOSE|FORMAT\s+\w+))*\s+(?=SELECT|WITH|\(|VALUES)",
-    re.IGNORECASE,
-)
 
 
 def apply_rules(
@@ -107,7 +102,7 @@ def apply_rules(
     rules = [rule for rule in RULES if concerns(rule, searched)]
     if not rules:
         return sql
-    start = _find_query(sql)
+    start = find_query(sql)
     root = parse_query(sql[start:])
     if root is None:
         return sql
@@ -143,9 +138,3 @@ class RewrittenTexts:
         rewritten = apply_rules(sql, schemas, types, find_schema)
         self._kept[sql] = schemas, types, rewritten
         return rewritten
-
-
-def _find_query(sql: str) -> int:
-    """Return where the query begins in EXPLAIN of one; 0 for others."""
-    before = _BEFORE_QUERIES.match(sql)
-    return before.end() if before else 0

@@ -33,6 +33,10 @@ _CALLS_WITH_SYNTAX: Final = frozenset(
 )
 _QUERY: Final = re.compile(r"[\s(]*(?:SELECT|WITH|FROM|TABLE|--|/\*)", re.IGNORECASE)
 """The start of a query; sqlglot logs other statements that it does not read."""
+_BEFORE_QUERIES: Final = re.compile(
+    r"\s*(?:EXPLAIN|DESCRIBE|DESC)\b(?:\s+(?:ANALYZE|VERBOSE|FORMAT\s+\w+))*\s+(?=SELECT|WITH|\(|VALUES)",
+    re.IGNORECASE,
+)
 _PIPE: Final = "|>"
 """Syntax that sqlglot reads as another one: pipes lose the names of relations."""
 _LOST: Final = ("pivots", "hints", "sort", "cluster", "distribute")
@@ -134,6 +138,12 @@ class DataFusion(Postgres):
                 f"TRY_CAST({writer.sql(cast, 'this')} AS {writer.sql(cast, 'to')})"
             ),
         }
+
+
+def find_query(sql: str) -> int:
+    """Return where the query begins in EXPLAIN of one; 0 for others."""
+    before = _BEFORE_QUERIES.match(sql)
+    return before.end() if before else 0
 
 
 def parse_query(sql: str) -> exp.Query | None:

@@ -10,7 +10,10 @@ from typing import Final, Literal, TypeAlias, TypeVar
 import pyarrow as pa
 from sqlglot import exp
 
+from memwal.errors import InvalidInputError, LanceGatewayError
+from memwal.transforms.determinism import has_unstable_call
 from planner.sql.rules.dialect import write_sql
+from planner.sql.tokens import PlacedMessage
 
 Family: TypeAlias = Literal[
     "decimal", "floating", "integer", "instant", "zoned", "date", "text", "bytes", "other"
@@ -71,6 +74,11 @@ def find_family(kind: pa.DataType) -> Family:
     return next((family for is_one, family in _TESTS if is_one(kind)), "other")
 
 
+def is_unstable(node: exp.Expr) -> bool:
+    """Return whether an expression calls a function whose result changes from call to call."""
+    return has_unstable_call([call.name.upper() for call in node.find_all(exp.Func)])
+
+
 class Tree:
     """A query that rules rewrite.
 
@@ -83,14 +91,21 @@ class Tree:
         root: the query.
         find_schema: plans a query over the same tables and parameters, and returns the schema of its result.
         columns: of the tables that it reads.
+        sql: the text that errors show.
+        find_position: returns the position in it of a character of the text that was parsed.
     """
 
     def __init__(
         self,
         root: exp.Query,
-        find_schema: Callable[[str], pa.Schema],
+        find_schema: Callable[[str], pa.Schema | None],
         columns: Iterable[pa.Field] = (),
+        *,
+        sql: str = "",
+        find_position: Callable[[int], int] = int,
     ) -> None:
+        self._sql = sql
+        self._find_position = find_position
         self.root = root
         self.is_changed = False
         self._find_schema = find_schema
@@ -105,6 +120,19 @@ class Tree:
             self.root = replacement
         else:
             node.replace(replacement)
+
+    def error(
+        self, node: exp.Expr, what: str, kind: type[LanceGatewayError] = InvalidInputError
+    ) -> LanceGatewayError:
+        """Return an error at the first place of an expression.
+
+        Args:
+            node: of the text that was parsed.
+            what: what is there, without the place: "X is not supported; it is".
+            kind: of the error.
+        """
+        starts = [one.meta["start"] for one in node.walk() if "start" in one.meta]
+        return kind(PlacedMessage(self._sql, self._find_position(min(starts, default=0)), what))
 
     def guess_families(self, expression: exp.Expr) -> frozenset[Family] | None:
         """Return the families that an expression may be of, without planning it; None if it may be any."""

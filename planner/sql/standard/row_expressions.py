@@ -41,7 +41,7 @@ def mend_expression(expression: str, schema: pa.Schema, *, reads_json: bool = Fa
     refuse_misread(text)
     check_depth(text)
     check_literal_sizes(text)
-    text = spell_out(text)
+    text = spell_out(text, is_expression=True)
     for call in find_calls(text, TYPED if reads_json else SPELLED):
         what = "make JSON of values" if reads_json else "read and make JSON"
         where = "access policies" if reads_json else "constraints and defaults"

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from planner.sql.edits import Edit, apply_edits
+from planner.sql.forms import write_forms, write_forms_of_expression
 from planner.sql.rewrites.clauses import rewrite_like_escapes
 from planner.sql.standard.aggregates.counted_rows import count_distinct_rows
 from planner.sql.standard.aggregates.opposite_orders import hide_falling_keys
@@ -37,7 +38,6 @@ from planner.sql.standard.spellings.joins import HALVES, name_columns, name_side
 from planner.sql.standard.spellings.json_changes import cast_to_json, test_json, write_json_changes
 from planner.sql.standard.spellings.json_paths import ARROWS, JSON_CALLS, write_arrows, write_json_calls
 from planner.sql.standard.spellings.json_values import CHANGES, JSON_TYPES, VALUES, write_json_values
-from planner.sql.standard.spellings.ranges import order_bounds
 from planner.sql.standard.spellings.refusals import REFUSED, refuse_functions
 from planner.sql.standard.spellings.synonyms import SYNONYMS, write_synonyms
 from planner.sql.standard.spellings.uuids import cast_to_uuids
@@ -76,7 +76,6 @@ FORMS: Final = (
     Form(frozenset({STRING}), write_decimals),
     Form(frozenset({"TIME"}), name_time_units),
     Form(frozenset({"UUID"}), cast_to_uuids),
-    Form(frozenset({"SYMMETRIC", "ASYMMETRIC"}), order_bounds),
     Form(frozenset({"DISTINCT"}), count_distinct_rows),
     Form(frozenset({"EXCLUDE"}), leave_out_exclusions),
     Form(frozenset({"ALL"}), sort_by_every_output),
@@ -93,8 +92,8 @@ FORMS: Final = (
 )
 
 
-def spell_out(text: SqlText) -> SqlText:
-    """Return the statement without these forms; the same object if it has none.
+def spell_out(text: SqlText, *, is_expression: bool = False) -> SqlText:
+    """Return the statement, or the expression, without these forms; the same object if it has none.
 
     Raises:
         LanceGatewayError: one of them can't be written for DataFusion.
@@ -110,7 +109,7 @@ def spell_out(text: SqlText) -> SqlText:
             edits = list(form.edits(text))
         if edits:
             text = tokenize(apply_edits(text.sql, edits))
-    return text
+    return write_forms_of_expression(text) if is_expression else write_forms(text)
 
 
 def _number(text: SqlText) -> SqlText:
