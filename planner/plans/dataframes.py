@@ -179,7 +179,7 @@ class Frames:
             plan_part = partial(self._plan_part, context, values, {})
             types = [value.type for value in values.values()]
             read = (catalog.table(one.table, one.as_of).base for one in bound.references)
-            told = [_tell_uuids(*pair) for pair in zip(schemas, read, strict=True)]
+            told = dict(zip(leaves, map(_tell_uuids, schemas, read), strict=True))
             text = self._rewritten.rewrite(text, told, types, plan_part)
             if not WRITERS.isdisjoint(bound.json_functions):
                 text, written = self._type_json(

@@ -8,7 +8,7 @@ private, views are expanded, and the types of columns and parameters are known.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -39,6 +39,7 @@ from planner.sql.rules.rounded_decimals import rounded_decimals
 from planner.sql.rules.short_times import short_times
 from planner.sql.rules.time_units import time_units
 from planner.sql.rules.tree import Rule, Tree, concerns
+from planner.sql.rules.types import Operations
 from planner.sql.rules.untyped_values import untyped_values
 from planner.sql.rules.uuid_literals import uuid_literals
 from planner.sql.rules.wide_decimals import wide_decimals
@@ -84,17 +85,19 @@ _BEFORE_QUERIES: Final = re.compile(
 
 def apply_rules(
     sql: str,
-    schemas: Sequence[pa.Schema],
+    schemas: Mapping[str, pa.Schema],
     types: Sequence[pa.DataType],
     find_schema: Callable[[str], pa.Schema],
+    operations: Operations | None = None,
 ) -> str:
     """Rewrite a query, or EXPLAIN of one, by the rules.
 
     Args:
         sql: the text for DataFusion.
-        schemas: of its tables.
+        schemas: name of a table in the text -> its columns.
         types: of its parameters.
         find_schema: plans a query over the same tables and parameters, and returns the schema of its result.
+        operations: their types as other texts have told them, by the same settings of DataFusion.
 
     Returns:
         The text; the same one if no rule changes it, or if sqlglot does not read it.
@@ -102,7 +105,7 @@ def apply_rules(
     Raises:
         LanceGatewayError: a rule refuses the statement.
     """
-    kinds = {str(kind) for kind in (*types, *(kind for schema in schemas for kind in schema.types))}
+    kinds = {str(kind) for kind in (*types, *(kind for schema in schemas.values() for kind in schema.types))}
     searched = f"{' '.join(kinds)} {sql}"
     rules = [rule for rule in RULES if concerns(rule, searched)]
     if not rules:
@@ -111,7 +114,7 @@ def apply_rules(
     root = parse_query(sql[start:])
     if root is None:
         return sql
-    tree = Tree(root, find_schema, [column for schema in schemas for column in schema])
+    tree = Tree(root, find_schema, schemas, {} if operations is None else operations)
     for rule in rules:
         rule(tree)
     return sql[:start] + write_sql(tree.root) if tree.is_changed else sql
@@ -125,22 +128,23 @@ class RewrittenTexts:
     """
 
     def __init__(self) -> None:
-        self._kept: LRUCache[str, tuple[Sequence[pa.Schema], Sequence[pa.DataType], str]] = LRUCache(
+        self._kept: LRUCache[str, tuple[Mapping[str, pa.Schema], Sequence[pa.DataType], str]] = LRUCache(
             _KEPT_TEXTS
         )
+        self._operations: Operations = {}
 
     def rewrite(
         self,
         sql: str,
-        schemas: Sequence[pa.Schema],
+        schemas: Mapping[str, pa.Schema],
         types: Sequence[pa.DataType],
         find_schema: Callable[[str], pa.Schema],
     ) -> str:
-        """Return what `apply_rules` does, with the schemas in the order of the references."""
+        """Return what `apply_rules` does."""
         kept = self._kept.get(sql)
         if kept is not None and kept[0] == schemas and kept[1] == types:
             return kept[2]
-        rewritten = apply_rules(sql, schemas, types, find_schema)
+        rewritten = apply_rules(sql, schemas, types, find_schema, self._operations)
         self._kept[sql] = schemas, types, rewritten
         return rewritten
 

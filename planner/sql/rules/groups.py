@@ -74,14 +74,16 @@ class Branch:
 
 def find_groups(tree: Tree) -> Iterator[Group]:
     """Yield the groups of a query from the inside out, so that operands have the types that are planned."""
-    for node in list(tree.root.walk())[::-1]:
+    for node in reversed(tree.nodes):
         yield from _list_groups(node)
 
 
 def find_unions(tree: Tree) -> Iterator[Sequence[Branch]]:
     """Yield what each set operation unites, from the inside out, but for those that can't be planned."""
-    for node in list(tree.root.find_all(exp.SetOperation))[::-1]:
-        if not isinstance(_skip_brackets(node.parent), exp.SetOperation):
+    for node in reversed(tree.nodes):
+        if isinstance(node, exp.SetOperation) and not isinstance(
+            _skip_brackets(node.parent), exp.SetOperation
+        ):
             queries = list(_list_branches(node))
             branches = [Branch(query, tree.find_outputs(query), _list_items(query)) for query in queries]
             if len({len(branch.fields) for branch in branches}) == 1:
@@ -105,8 +107,8 @@ class Side:
 
 def find_shared_columns(tree: Tree) -> Iterator[Sequence[Side]]:
     """Yield the columns that joins by names compare, each as its sides."""
-    for select in list(tree.root.find_all(exp.Select))[::-1]:
-        for join in select.args.get("joins") or ():
+    for select in reversed(tree.nodes):
+        for join in select.args.get("joins") or () if isinstance(select, exp.Select) else ():
             if join.args.get("using") or join.method == "NATURAL":
                 yield from _list_shared_columns(tree, select, join)
 

@@ -141,7 +141,7 @@ class _RowsPlan:
 
         try:
             types = [value.type for value in param_values.values()]
-            schemas = [self.schemas[reference.table] for reference in bound.references]
+            schemas = {one.private_name: self.schemas[one.table] for one in bound.references}
             text = apply_rules(written, schemas, types, find_schema)
             if not WRITERS.isdisjoint(bound.json_functions):
                 known = None if values is None else param_values
