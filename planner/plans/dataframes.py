@@ -177,7 +177,7 @@ class Frames:
             nulls = () if typing else [name for name, value in values.items() if not value.is_valid]
             replan = partial(plan_text, context, bound.kind, values=values, nulls=nulls, is_typed=not untyped)
             plan_part = partial(self._plan_part, context, values, {})
-            types = [value.type for value in values.values()]
+            types = {name: value.type for name, value in values.items()}
             read = (catalog.table(one.table, one.as_of).base for one in bound.references)
             told = dict(zip(leaves, map(_tell_uuids, schemas, read), strict=True))
             text = self._rewritten.rewrite(text, told, types, plan_part)

@@ -8,7 +8,7 @@ private, views are expanded, and the types of columns and parameters are known.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 import pyarrow as pa
@@ -81,12 +81,17 @@ _BEFORE_QUERIES: Final = re.compile(
     r"\s*(?:EXPLAIN|DESCRIBE|DESC)\b(?:\s+(?:ANALYZE|VERBOSE|FORMAT\s+\w+))*\s+(?=SELECT|WITH|\(|VALUES)",
     re.IGNORECASE,
 )
+_WORDS: Final = re.compile(r"\w+")
+_WITHOUT_NAMES: Final = re.compile(
+    r"""(?<!\()\*|\*(?!\))|\b(?:natural|table)\b|"\s*(?:\bas\b\s*)?(?:"[^"]*"|\w+)\s*\("""
+)
+"""Texts that may read columns without their names: by `*`, in joins of equal names, under other names."""
 
 
 def apply_rules(
     sql: str,
     schemas: Mapping[str, pa.Schema],
-    types: Sequence[pa.DataType],
+    types: Mapping[str, pa.DataType],
     find_schema: Callable[[str], pa.Schema],
     operations: Operations | None = None,
 ) -> str:
@@ -95,7 +100,7 @@ def apply_rules(
     Args:
         sql: the text for DataFusion.
         schemas: name of a table in the text -> its columns.
-        types: of its parameters.
+        types: name of a parameter, without "$" -> its type.
         find_schema: plans a query over the same tables and parameters, and returns the schema of its result.
         operations: their types as other texts have told them, by the same settings of DataFusion.
 
@@ -105,8 +110,8 @@ def apply_rules(
     Raises:
         LanceGatewayError: a rule refuses the statement.
     """
-    kinds = {str(kind) for kind in (*types, *(kind for schema in schemas.values() for kind in schema.types))}
-    searched = f"{' '.join(kinds)} {sql}"
+    kinds = {str(kind) for kind in (*types.values(), *_list_read_types(sql, schemas))}
+    searched = f"{' '.join(sorted(kinds))} {sql}".lower()
     rules = [rule for rule in RULES if concerns(rule, searched)]
     if not rules:
         return sql
@@ -114,10 +119,13 @@ def apply_rules(
     root = parse_query(sql[start:])
     if root is None:
         return sql
-    tree = Tree(root, find_schema, schemas, {} if operations is None else operations)
-    for rule in rules:
-        rule(tree)
-    return sql[:start] + write_sql(tree.root) if tree.is_changed else sql
+    tree = Tree(root, find_schema, schemas, types, {} if operations is None else operations)
+    try:
+        for rule in rules:
+            rule(tree)
+        return sql[:start] + write_sql(tree.root) if tree.is_changed else sql
+    except RecursionError:
+        return sql  # as one that is too deep to be read
 
 
 class RewrittenTexts:
@@ -128,7 +136,7 @@ class RewrittenTexts:
     """
 
     def __init__(self) -> None:
-        self._kept: LRUCache[str, tuple[Mapping[str, pa.Schema], Sequence[pa.DataType], str]] = LRUCache(
+        self._kept: LRUCache[str, tuple[Mapping[str, pa.Schema], Mapping[str, pa.DataType], str]] = LRUCache(
             _KEPT_TEXTS
         )
         self._operations: Operations = {}
@@ -137,7 +145,7 @@ class RewrittenTexts:
         self,
         sql: str,
         schemas: Mapping[str, pa.Schema],
-        types: Sequence[pa.DataType],
+        types: Mapping[str, pa.DataType],
         find_schema: Callable[[str], pa.Schema],
     ) -> str:
         """Return what `apply_rules` does."""
@@ -147,6 +155,18 @@ class RewrittenTexts:
         rewritten = apply_rules(sql, schemas, types, find_schema, self._operations)
         self._kept[sql] = schemas, types, rewritten
         return rewritten
+
+
+def _list_read_types(sql: str, schemas: Mapping[str, pa.Schema]) -> Iterator[pa.DataType]:
+    """Yield the types of the columns that a text names, or of all if it may read some without their names."""
+    lowered = sql.lower()
+    words = _WORDS.findall(lowered)
+    reads_all = _WITHOUT_NAMES.search(lowered) or words.count("from") > words.count("select")
+    named = set(words)
+    for schema in schemas.values():
+        for name, kind in zip(schema.names, schema.types, strict=True):
+            if reads_all or named.issuperset(_WORDS.findall(name.lower())):
+                yield kind
 
 
 def _find_query(sql: str) -> int:

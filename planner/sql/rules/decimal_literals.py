@@ -16,7 +16,7 @@ _MAX_DIGITS: Final = 38
 _MAX_COMPARED_DIGITS: Final = 76
 
 
-@for_texts(r"(?:decimal|numeric|\bdec\b).*\.\d|\.\d.*(?:decimal|numeric|\bdec\b)")
+@for_texts(r"\.\d", r"decimal|numeric|\bdec\b")
 def decimal_literals(tree: Tree) -> None:
     """Write a literal with a fraction as a decimal beside a decimal.
 

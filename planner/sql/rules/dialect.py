@@ -136,12 +136,15 @@ class DataFusion(Postgres):
         }
 
 
+_DIALECT: Final = DataFusion()
+
+
 def parse_query(sql: str) -> exp.Query | None:
     """Parse one query; None for other statements and for syntax that sqlglot does not read."""
     if _PIPE in sql or _QUERY.match(sql) is None:
         return None
     try:
-        trees = sqlglot.parse(sql, dialect=DataFusion)
+        trees = _DIALECT.parse(sql)
     except (SqlglotError, ValueError, RecursionError):
         return None
     root = trees[0] if len(trees) == 1 else None
@@ -153,9 +156,9 @@ def parse_query(sql: str) -> exp.Query | None:
 
 def parse_expression(sql: str) -> exp.Expr:
     """Parse an expression that is known to be right."""
-    return sqlglot.parse_one(sql, dialect=DataFusion)
+    return sqlglot.parse_one(sql, dialect=_DIALECT)
 
 
 def write_sql(tree: exp.Expr) -> str:
     """Write a tree as text for DataFusion."""
-    return tree.sql(dialect=DataFusion, normalize_functions=False, comments=False, copy=False)
+    return tree.sql(dialect=_DIALECT, normalize_functions=False, comments=False, copy=False)

@@ -15,7 +15,7 @@ _Membership: TypeAlias = tuple[exp.Expr, str]
 """A condition, and the value that is in its list."""
 
 
-@for_texts(r"\bin\s*\(.*\bin\s*\(|\bor\b.*\bor\b|\bin\s*\(.*\bor\b|\bor\b.*\bin\s*\(")
+@for_texts(r"(?:\bin\s*\(|\bor\b).*(?:\bin\s*\(|\bor\b)")
 def disjoint_lists(tree: Tree) -> None:
     """Keep the lists of one value apart where NULL is not FALSE.
 

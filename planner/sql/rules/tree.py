@@ -35,15 +35,16 @@ _TESTS: Final[tuple[tuple[Callable[[pa.DataType], bool], Family], ...]] = (
 )
 
 
-def for_texts(pattern: str) -> Callable[[_R], _R]:
-    """Mark a rule as one that changes only texts in which a pattern is found.
+def for_texts(*patterns: str) -> Callable[[_R], _R]:
+    """Mark a rule as one that changes only texts in which all of some patterns are found.
 
-    A text that concerns no rule is not parsed. Types of columns and parameters are part of what is searched:
-    they are written before the text, as in `decimal128(10, 2) timestamp[us, tz=Europe/Berlin] SELECT ..`.
+    A text that concerns no rule is not parsed. What is searched is in small letters, and the types of columns
+    and parameters are part of it: they are written before the text, as in
+    `decimal128(10, 2) timestamp[us, tz=europe/berlin] select ..`.
     """
 
     def mark(rule: _R) -> _R:
-        rule.pattern = re.compile(pattern, re.IGNORECASE | re.DOTALL)  # type: ignore[attr-defined]
+        rule.patterns = [re.compile(pattern, re.DOTALL) for pattern in patterns]  # type: ignore[attr-defined]
         return rule
 
     return mark
@@ -51,8 +52,8 @@ def for_texts(pattern: str) -> Callable[[_R], _R]:
 
 def concerns(rule: Rule, text: str) -> bool:
     """Return whether a rule may change a text; see `for_texts`."""
-    pattern: re.Pattern[str] | None = getattr(rule, "pattern", None)
-    return pattern is None or pattern.search(text) is not None
+    patterns: Sequence[re.Pattern[str]] = getattr(rule, "patterns", ())
+    return all(pattern.search(text) for pattern in patterns)
 
 
 def find_family(kind: pa.DataType) -> Family:
@@ -74,6 +75,7 @@ class Tree:
         root: the query.
         find_schema: plans a query over the same tables and parameters, and returns the schema of its result.
         schemas: name of a table that it reads -> its columns.
+        parameters: name of a parameter, without "$" -> its type.
         operations: types of operations that are known from other queries.
     """
 
@@ -82,6 +84,7 @@ class Tree:
         root: exp.Query,
         find_schema: Callable[[str], pa.Schema],
         schemas: Mapping[str, pa.Schema],
+        parameters: Mapping[str, pa.DataType],
         operations: Operations,
     ) -> None:
         self.root = root
@@ -89,7 +92,7 @@ class Tree:
         self.columns = tuple(column for schema in schemas.values() for column in schema)
         self._find_schema = find_schema
         self._schemas: dict[str, pa.Schema | None] = {}
-        self._types = Types(schemas, self._plan, operations)
+        self._types = Types(schemas, parameters, self._plan, operations)
         self._nodes: Sequence[exp.Expr] | None = None
 
     @property

@@ -19,8 +19,9 @@ from planner.sql.type_names import name_type
 
 Operations: TypeAlias = MutableMapping[Hashable, pa.DataType]
 """Operation, and what its operands are -> type of the result; the same in all statements."""
-Outputs: TypeAlias = Sequence[tuple[str | None, pa.DataType | None]]
-"""Names and types of columns; None for one that is not known."""
+Output: TypeAlias = tuple[str | None, pa.DataType | None]
+"""Name and type of a column; None for one that is not known."""
+Outputs: TypeAlias = Sequence[Output]
 _MOST_OPERATIONS: Final = 8192
 _OPERATORS: Final = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg, exp.DPipe)
 _CASTS: Final = frozenset({"ARROW_CAST", "ARROW_TRY_CAST"})
@@ -37,6 +38,7 @@ class Types:
 
     Args:
         schemas: name of a table -> its columns.
+        parameters: name of a parameter -> its type.
         plan: returns the schema of a query's result; None if it can't be planned.
         operations: what is known of them.
     """
@@ -44,10 +46,12 @@ class Types:
     def __init__(
         self,
         schemas: Mapping[str, pa.Schema],
+        parameters: Mapping[str, pa.DataType],
         plan: Callable[[str], pa.Schema | None],
         operations: Operations,
     ) -> None:
         self._schemas = schemas
+        self._parameters = parameters
         self._plan = plan
         self._operations = operations
         # The nodes are kept, too: another one could get the identity of one that is gone.
@@ -90,6 +94,10 @@ class Types:
                 return pa.null()
             case exp.Column():
                 return self._find_column(node)
+            case exp.Parameter():
+                return self._parameters.get(node.name)
+            case exp.Bracket() if len(node.expressions) == 1:
+                return _find_element(self.find(node.this), node.expressions[0])
             case exp.Exists() | exp.Boolean() | exp.Not() | exp.Connector():
                 return pa.bool_()
             case exp.Predicate() if not isinstance(node, exp.SubqueryPredicate):
@@ -149,23 +157,22 @@ class Types:
         return found
 
     def _find_column(self, column: exp.Column) -> pa.DataType | None:
-        name, qualifier = _read_name(column.this), column.args.get("table")
-        if column.args.get("db") is not None:
-            return None
+        """Return the type of a column, or of a field of one, as in `t.point.x`."""
+        parts = [_read_name(part) for part in column.parts]
         query = column.find_ancestor(exp.Select, exp.SetOperation)
         while isinstance(query, exp.Select):
-            sources = {_read_alias(source): self.find_outputs(source) for source in _list_sources(query)}
-            if qualifier is not None and _read_name(qualifier) in sources:
-                outputs = sources[_read_name(qualifier)]
-                return None if outputs is None else _pick(outputs, name)
-            columns: list[tuple[str | None, pa.DataType | None]] = []
-            for outputs in sources.values():
+            sources = [(_read_alias(source), self.find_outputs(source)) for source in _list_sources(query)]
+            named = [outputs for alias, outputs in sources if len(parts) > 1 and alias == parts[0]]
+            names = parts[1:] if named else parts
+            columns: list[Output] = []
+            for outputs in named or [outputs for _, outputs in sources]:
                 if outputs is None:
                     return None
                 columns += outputs
-            sought = name if qualifier is None else _read_name(qualifier)  # which may be a struct
-            if any(one == sought for one, _ in columns):
-                return _pick(columns, name) if qualifier is None else None
+            kinds = {kind for name, kind in columns if name == names[0]}
+            if kinds:
+                return _find_field(kinds.pop(), names[1:]) if len(kinds) == 1 else None
+            # The query around it may have the column.
             query = query.find_ancestor(exp.Select, exp.SetOperation)
         return None
 
@@ -173,9 +180,9 @@ class Types:
         match query:
             case exp.Table():
                 outputs = self._list_table(query)
-            case exp.Subquery() if not query.args.get("joins"):
+            case exp.Subquery() | exp.CTE() if not query.args.get("joins"):
                 outputs = self.find_outputs(query.this)
-            case exp.SetOperation():
+            case exp.SetOperation() if not query.args.get("by_name"):
                 left, right = self.find_outputs(query.this), self.find_outputs(query.expression)
                 if left is None or right is None or len(left) != len(right):
                     return None
@@ -206,23 +213,15 @@ class Types:
                     if one is inner:
                         break
                     if _read_name(one.args["alias"].this) == _read_name(table.this):
-                        return self._list_common_table(one)
+                        return self.find_outputs(one)
             inner = above
         schema = self._schemas.get(table.name)
         if schema is None:
             return None
-        return [(one.name, None if one.type.equals(pa.uuid()) else one.type) for one in schema]
-
-    def _list_common_table(self, table: exp.CTE) -> Outputs | None:
-        outputs = self.find_outputs(table.this)
-        names = table.args["alias"].args.get("columns")
-        if outputs is None or not names:
-            return outputs
-        kinds = [kind for _, kind in outputs]
-        return list(zip(map(_read_name, names), kinds, strict=True)) if len(names) == len(kinds) else None
+        return [(one.name, pa.string() if one.type.equals(pa.uuid()) else one.type) for one in schema]
 
     def _list_items(self, select: exp.Select) -> Outputs | None:
-        found: list[tuple[str | None, pa.DataType | None]] = []
+        found: list[Output] = []
         for item in select.expressions:
             if item.is_star:
                 outputs = self._expand_star(select, item)
@@ -245,7 +244,7 @@ class Types:
             join.args.get("using") or join.method or join.kind in {"SEMI", "ANTI"} for join in joins
         ):
             return None
-        found: list[tuple[str | None, pa.DataType | None]] = []
+        found: list[Output] = []
         for source in _list_sources(select):
             if qualifier is None or _read_alias(source) == _read_name(qualifier):
                 outputs = self.find_outputs(source)
@@ -293,10 +292,24 @@ def _list_sources(select: exp.Select) -> Iterator[exp.Expr]:
     yield from select.args.get("laterals") or ()
 
 
-def _pick(outputs: Outputs, name: str) -> pa.DataType | None:
-    """Return the type of the columns of a name; None if they have several."""
-    kinds = {kind for one, kind in outputs if one == name}
-    return kinds.pop() if len(kinds) == 1 else None
+def _find_field(kind: pa.DataType | None, names: Sequence[str]) -> pa.DataType | None:
+    """Return the type of a field of a struct, or of the struct itself if no field is named."""
+    for name in names:
+        kind = kind.field(name).type if kind is not None and _has_field(kind, name) else None
+    return kind
+
+
+def _has_field(kind: pa.DataType, name: str) -> bool:
+    return bool(pa.types.is_struct(kind) and kind.get_field_index(name) >= 0)
+
+
+def _find_element(kind: pa.DataType | None, key: exp.Expr) -> pa.DataType | None:
+    """Return the type of `x[key]`."""
+    if kind is None or isinstance(key, exp.Slice):
+        return None
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return kind.value_type
+    return _find_field(kind, [key.name]) if key.is_string else None
 
 
 def _read_alias(source: exp.Expr) -> str:

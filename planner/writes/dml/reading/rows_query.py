@@ -140,7 +140,7 @@ class _RowsPlan:
             return plan(part, part).schema()
 
         try:
-            types = [value.type for value in param_values.values()]
+            types = {name: value.type for name, value in param_values.items()}
             schemas = {one.private_name: self.schemas[one.table] for one in bound.references}
             text = apply_rules(written, schemas, types, find_schema)
             if not WRITERS.isdisjoint(bound.json_functions):

@@ -54,7 +54,7 @@ def test_a_statement_is_rewritten(rule: str, case: Case, context: SessionContext
     schemas = {name: pa.schema(list(columns.items())) for name, columns in TABLES.items()}
     root = dialect.parse_query(before)
     assert root is not None
-    tree = Tree(root, lambda sql: context.sql(sql).schema(), schemas, {})
+    tree = Tree(root, lambda sql: context.sql(sql).schema(), schemas, {}, {})
     (apply,) = (one for one in RULES if one.__name__ == rule)
     apply(tree)
     assert dialect.write_sql(tree.root) == after
