@@ -88,4 +88,6 @@ def _write_decimal(literal: exp.Literal) -> exp.Expr:
     precision, scale = _count_digits(literal)
     if precision > _MAX_DIGITS:
         return parse_expression(f"arrow_cast('{literal.name}', 'Decimal256({precision}, {scale})')")
-    return parse_expression(f"CAST('{literal.name}' AS DECIMAL({precision}, {scale}))")
+    cast = parse_expression(f"CAST(NULL AS DECIMAL({precision}, {scale}))")
+    cast.set("this", exp.Literal.string(literal.name))
+    return cast

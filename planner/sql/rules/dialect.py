@@ -6,6 +6,7 @@ A statement that is read and written again has the same plan; tests compare the 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any, ClassVar, Final
 
 import sqlglot
@@ -37,6 +38,7 @@ _PIPE: Final = "|>"
 """Syntax that sqlglot reads as another one: pipes lose the names of relations."""
 _LOST: Final = ("pivots", "hints", "sort", "cluster", "distribute")
 """Parts of a query that are read, and not written."""
+_MAY_BE_LOST: Final = re.compile(r"pivot|\bwith\s*\(|\b(?:sort|cluster|distribute)\b", re.IGNORECASE)
 _NEGATED: Final = (exp.In, exp.Between, exp.Like, exp.ILike, exp.SimilarTo, exp.Is)
 
 
@@ -148,14 +150,22 @@ def parse_query(sql: str) -> exp.Query | None:
     except (SqlglotError, ValueError, RecursionError):
         return None
     root = trees[0] if len(trees) == 1 else None
-    is_kept = isinstance(root, exp.Query) and not any(
-        any(map(node.args.get, _LOST)) for node in root.find_all(exp.Query, exp.Table)
-    )
-    return root if isinstance(root, exp.Query) and is_kept else None
+    if not isinstance(root, exp.Query) or (_MAY_BE_LOST.search(sql) and _loses_parts(root)):
+        return None
+    return root
+
+
+def _loses_parts(root: exp.Query) -> bool:
+    return any(any(map(node.args.get, _LOST)) for node in root.find_all(exp.Query, exp.Table))
 
 
 def parse_expression(sql: str) -> exp.Expr:
-    """Parse an expression that is known to be right."""
+    """Parse an expression that is known to be right; it is kept, and should have no values of a statement."""
+    return _parse_expression(sql).copy()
+
+
+@lru_cache(maxsize=1024)
+def _parse_expression(sql: str) -> exp.Expr:
     return sqlglot.parse_one(sql, dialect=_DIALECT)
 
 

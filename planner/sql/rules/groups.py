@@ -19,6 +19,9 @@ _COMPARISONS: Final = (
     *(exp.NullSafeEQ, exp.NullSafeNEQ),
 )
 _ARITHMETIC: Final = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod)
+_GROUPING: Final = frozenset(
+    {*_COMPARISONS, *_ARITHMETIC, exp.In, exp.Between, exp.Case, exp.Anonymous, exp.Array, exp.Values}
+)
 _FUNCTIONS: Final = frozenset({"COALESCE", "GREATEST", "LEAST", "NULLIF", "MAKE_ARRAY"})
 """Functions whose arguments are brought to one type."""
 
@@ -75,7 +78,8 @@ class Branch:
 def find_groups(tree: Tree) -> Iterator[Group]:
     """Yield the groups of a query from the inside out, so that operands have the types that are planned."""
     for node in reversed(tree.nodes):
-        yield from _list_groups(node)
+        if type(node) in _GROUPING:
+            yield from _list_groups(node)
 
 
 def find_unions(tree: Tree) -> Iterator[Sequence[Branch]]:

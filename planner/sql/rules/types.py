@@ -24,6 +24,8 @@ Output: TypeAlias = tuple[str | None, pa.DataType | None]
 Outputs: TypeAlias = Sequence[Output]
 _MOST_OPERATIONS: Final = 8192
 _OPERATORS: Final = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg, exp.DPipe)
+_CONDITIONS: Final = (exp.Predicate, exp.Connector, exp.Not, exp.Boolean)
+_PLAIN_TYPES: Final = {exp.Null: pa.null(), exp.Interval: pa.month_day_nano_interval()}
 _CASTS: Final = frozenset({"ARROW_CAST", "ARROW_TRY_CAST"})
 _VALUELESS: Final = frozenset(
     {"ABS", "AVG", "COALESCE", "COUNT", "GREATEST", "LEAST", "MAX", "MIN", "NULLIF", "SUM"}
@@ -86,29 +88,28 @@ class Types:
 
     def _find(self, node: exp.Expr) -> pa.DataType | None:
         match node:
-            case exp.Paren() | exp.Alias():
-                return self.find(node.this)
-            case exp.Literal():
-                return _find_literal_type(node)
-            case exp.Null():
-                return pa.null()
             case exp.Column():
                 return self._find_column(node)
+            case exp.Literal():
+                return _find_literal_type(node)
             case exp.Parameter():
                 return self._parameters.get(node.name)
-            case exp.Bracket() if len(node.expressions) == 1:
-                return _find_element(self.find(node.this), node.expressions[0])
-            case exp.Exists() | exp.Boolean() | exp.Not() | exp.Connector():
-                return pa.bool_()
-            case exp.Predicate() if not isinstance(node, exp.SubqueryPredicate):
-                return pa.bool_()
-            case exp.Interval():
-                return pa.month_day_nano_interval()
+            case exp.Paren() | exp.Alias():
+                return self.find(node.this)
             case exp.Subquery() | exp.Select():
                 outputs = self.find_outputs(node)
                 return outputs[0][1] if outputs is not None and len(outputs) == 1 else None
+            case exp.Bracket() if len(node.expressions) == 1:
+                return _find_element(self.find(node.this), node.expressions[0])
+        is_quantifier = isinstance(node, exp.SubqueryPredicate) and not isinstance(node, exp.Exists)
+        if isinstance(node, _CONDITIONS) and not is_quantifier:
+            return pa.bool_()
+        return _PLAIN_TYPES.get(type(node)) or self._find_computed(node)
+
+    def _find_computed(self, node: exp.Expr) -> pa.DataType | None:
+        match node:
             case exp.Cast():
-                return self._find_operation(node, [exp.null()], write_sql(node.to))
+                return self._find_operation(node, [exp.null()], _identify_type(node.to))
             case exp.Case():
                 results = [branch.args["true"] for branch in node.args["ifs"]]
                 default = node.args.get("default")
@@ -117,9 +118,8 @@ class Types:
                 name, operands = node.name.upper(), node.expressions
                 given = [exp.null(), *operands[1:]] if name in _CASTS else operands
                 return self._find_operation(node, given, name)
-        if isinstance(node, _OPERATORS):
-            return self._find_operation(node, list(node.iter_expressions()))
-        return None
+        is_operator = isinstance(node, _OPERATORS)
+        return self._find_operation(node, list(node.iter_expressions())) if is_operator else None
 
     def _find_operation(
         self, node: exp.Expr, operands: Sequence[exp.Expr], *rest: Hashable
@@ -260,6 +260,14 @@ def _find_literal_type(literal: exp.Literal) -> pa.DataType:
     if not literal.name.isdecimal() or (value := int(literal.name)) >= _UINT64_END:
         return pa.float64()
     return pa.int64() if value < _INT64_END else pa.uint64()
+
+
+def _identify_type(target: exp.DataType) -> Hashable:
+    """Return what is equal for equal types."""
+    is_named = isinstance(target.this, exp.DType) and target.this is not exp.DType.USERDEFINED
+    if is_named and not target.args.get("nested"):
+        return (target.this, *(one.name for one in target.expressions))
+    return write_sql(target)
 
 
 def _write_probe(node: exp.Expr, operands: Sequence[pa.DataType | str]) -> str:
