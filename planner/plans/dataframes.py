@@ -175,7 +175,15 @@ class Frames:
         schemas = [leaf.schema for leaf in leaves.values()]
         try:
             nulls = () if typing else [name for name, value in values.items() if not value.is_valid]
-            replan = partial(plan_text, context, bound.kind, values=values, nulls=nulls, is_typed=not untyped)
+            replan = partial(
+                plan_text,
+                context,
+                bound.kind,
+                values=values,
+                nulls=nulls,
+                is_typed=not untyped,
+                is_mended=bound.is_mended,
+            )
             plan_part = partial(self._plan_part, context, values, {})
             types = {name: value.type for name, value in values.items()}
             read = (catalog.table(one.table, one.as_of).base for one in bound.references)
@@ -230,7 +238,7 @@ class Frames:
     ) -> pa.Schema:
         """Plan a query that is a part of a statement; return the schema of its result.
 
-        Parts hold the same smaller parts: each is planned once, since nested ones would take exponential time.
+        Parts hold the same smaller parts: each is planned once, or nested ones would take exponential time.
         """
 
         def plan(text: str, _: str) -> DataFrame:

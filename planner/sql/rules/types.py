@@ -65,7 +65,7 @@ class Types:
         above = node.parent
         while above is not None:
             self._kinds.pop(id(above), None)
-            if isinstance(above, exp.Query):
+            if isinstance(above, exp.Query) and above.parent is not None:
                 self._kinds.clear()
                 self._outputs.clear()
                 return
