@@ -35,7 +35,7 @@ TABLES = {
 }
 
 
-def _cases() -> list[tuple[str, Case]]:
+def list_cases() -> list[tuple[str, Case]]:
     return [(path.stem, case) for path in sorted(FIXTURES.glob("*.sql")) for case in read_titled_file(path)]
 
 
@@ -48,7 +48,7 @@ def context() -> SessionContext:
     return context
 
 
-@pytest.mark.parametrize(("rule", "case"), _cases(), ids=str)
+@pytest.mark.parametrize(("rule", "case"), list_cases(), ids=str)
 def test_a_statement_is_rewritten(rule: str, case: Case, context: SessionContext) -> None:
     before, after = case.parts
     schemas = {name: pa.schema(list(columns.items())) for name, columns in TABLES.items()}
