@@ -111,8 +111,8 @@ class Side:
 
 def find_shared_columns(tree: Tree) -> Iterator[Sequence[Side]]:
     """Yield the columns that joins by names compare, each as its sides."""
-    for select in reversed(tree.nodes):
-        for join in select.args.get("joins") or () if isinstance(select, exp.Select) else ():
+    for select in (one for one in reversed(tree.nodes) if isinstance(one, exp.Select)):
+        for join in select.args.get("joins") or ():
             if join.args.get("using") or join.method == "NATURAL":
                 yield from _list_shared_columns(tree, select, join)
 

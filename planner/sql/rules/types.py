@@ -25,7 +25,10 @@ Outputs: TypeAlias = Sequence[Output]
 _MOST_OPERATIONS: Final = 8192
 _OPERATORS: Final = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg, exp.DPipe)
 _CONDITIONS: Final = (exp.Predicate, exp.Connector, exp.Not, exp.Boolean)
-_PLAIN_TYPES: Final = {exp.Null: pa.null(), exp.Interval: pa.month_day_nano_interval()}
+_PLAIN_TYPES: Final[Mapping[type[exp.Expr], pa.DataType]] = {
+    exp.Null: pa.null(),
+    exp.Interval: pa.month_day_nano_interval(),
+}
 _CASTS: Final = frozenset({"ARROW_CAST", "ARROW_TRY_CAST"})
 _VALUELESS: Final = frozenset(
     {"ABS", "AVG", "COALESCE", "COUNT", "GREATEST", "LEAST", "MAX", "MIN", "NULLIF", "SUM"}

@@ -1,6 +1,7 @@
 """Types that follow from those of columns are those that DataFusion plans."""
 
 from collections.abc import Iterator
+from importlib import import_module
 from itertools import product
 
 import pyarrow as pa
@@ -9,10 +10,12 @@ from datafusion import SessionContext
 from sqlglot import exp
 
 from planner.plans.contexts import Contexts
+from planner.sql.rules import apply_rules
 from planner.sql.rules.dialect import parse_query, write_sql
 from planner.sql.rules.tree import Tree
 from tests.planner.sql.rules import test_rules, test_same_plans
 
+disjoint_lists = import_module("planner.sql.rules.disjoint_lists")
 TYPES = {
     "i8": pa.int8(),
     "i32": pa.int32(),
@@ -128,6 +131,40 @@ def test_columns_have_the_types_of_their_sources(sql: str, context: SessionConte
     assert compared
     for text, found, planned in compared:
         assert None in (found, planned) or found == planned, text
+
+
+def write_nested_case(depth: int) -> str:
+    text = "1.5"
+    for at in range(depth):
+        text = f"CASE WHEN round(d10, 1) > {at}.25 THEN {text} ELSE abs(d10) + {at} END"
+    return f"SELECT {text} AS x FROM t"
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        write_nested_case(12),
+        f"SELECT i8 FROM t WHERE {' AND '.join(f'd10 <> 1.{at}' for at in range(200))}",
+        f"SELECT i8 FROM t WHERE {' OR '.join(f'd10 = 1.{at} OR d38 = 1.{at}' for at in range(100))}",
+        " UNION ALL ".join(f"SELECT d10 AS x, 1.{at} AS y FROM t WHERE d10 > {at}.5" for at in range(60)),
+    ],
+    ids=["nested CASE", "AND", "OR", "UNION"],
+)
+def test_a_long_statement_asks_for_few_types(
+    sql: str, context: SessionContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    named: list[exp.Expr] = []
+    name = disjoint_lists._name
+    monkeypatch.setattr(disjoint_lists, "_name", lambda value: named.append(value) or name(value))
+
+    def find_schema(text: str) -> pa.Schema:
+        asked.append(text)
+        return context.sql(text).schema()
+
+    assert apply_rules(sql, {"t": pa.schema(list(TYPES.items()))}, {}, find_schema) != sql
+    assert len(asked) < 10
+    assert len(named) < 500
 
 
 @pytest.mark.slow
