@@ -175,11 +175,19 @@ class Frames:
         schemas = [leaf.schema for leaf in leaves.values()]
         try:
             nulls = () if typing else [name for name, value in values.items() if not value.is_valid]
-            replan = partial(plan_text, context, bound.kind, values=values, nulls=nulls, is_typed=not untyped)
+            replan = partial(
+                plan_text,
+                context,
+                bound.kind,
+                values=values,
+                nulls=nulls,
+                is_typed=not untyped,
+                is_mended=bound.is_mended,
+            )
             plan_part = partial(self._plan_part, context, values, {})
-            types = [value.type for value in values.values()]
+            types = {name: value.type for name, value in values.items()}
             read = (catalog.table(one.table, one.as_of).base for one in bound.references)
-            told = [_tell_uuids(*pair) for pair in zip(schemas, read, strict=True)]
+            told = dict(zip(leaves, map(_tell_uuids, schemas, read), strict=True))
             text = self._rewritten.rewrite(text, told, types, plan_part)
             if not WRITERS.isdisjoint(bound.json_functions):
                 text, written = self._type_json(
