@@ -21,7 +21,8 @@ def rounded_decimals(tree: Tree) -> None:
     for group in find_groups(tree):
         members = group.members if len(group.members) > 1 else ()
         for member in members:
-            is_rounded = isinstance(member, exp.Anonymous) and member.name.upper() == "ROUND"
+            call = member.unnest()
+            is_rounded = isinstance(call, exp.Anonymous) and call.name.upper() == "ROUND"
             kind = tree.find_type(member) if is_rounded else None
             if kind is not None and pa.types.is_decimal(kind):
                 target = exp.DataType.build(f"DECIMAL({kind.precision}, {kind.scale})")

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -401,9 +402,8 @@ class _Asking:
         else:
             again = place.same_as.format(**names)
             try:
-                wanted = list(
-                    zip(*map(values_of, self._run(again, rendering.parameters).columns), strict=True)
-                )
+                others = map(values_of, self._run(again, rendering.parameters).columns)
+                wanted = list(zip(*map(_as_column, others, columns), strict=True))
             except RefusedError as refused:
                 self._refuse(node, str(refused), again, place.name, state)
                 return None
@@ -529,6 +529,12 @@ def _digits_of(node: Node) -> float:
     if any(" / " in text or "power" in text for text in texts):
         return 1e-3
     return 1e-6 if is_short or any("REAL" in leaf.spelling.ours for leaf in leaves_of(node)) else 1e-13
+
+
+def _as_column(values: list[Any], column: pa.ChunkedArray) -> list[Any]:
+    """Return decimals as doubles beside a column of doubles: a set operation unites the types."""
+    is_floating = pa.types.is_floating(column.type)
+    return [float(one) if is_floating and isinstance(one, Decimal) else one for one in values]
 
 
 def _key(row: tuple[Any, ...], digits: int) -> tuple[Any, ...]:

@@ -3,9 +3,9 @@ t (id BIGINT, i BIGINT, s TEXT, ts TIMESTAMP(6), at TIMESTAMP(6) of New York),
 w (u INT UNSIGNED, v BIGINT UNSIGNED, l DECIMAL(10, 2)[]).
 
 ## a rounded decimal beside another
-SELECT id FROM p WHERE round(price, 1) <> price OR round(price, 1) IN (1, price)
+SELECT id FROM p WHERE (round(price, 1)) <> price OR round(price, 1) IN (1, price)
 --
-SELECT id FROM p WHERE CAST(round(price, 1) AS DECIMAL(10, 1)) <> price OR CAST(round(price, 1) AS DECIMAL(10, 1)) IN (1, price)
+SELECT id FROM p WHERE CAST((round(price, 1)) AS DECIMAL(10, 1)) <> price OR CAST(round(price, 1) AS DECIMAL(10, 1)) IN (1, price)
 
 ## other numbers, and one that is only shown
 SELECT round(price, 1) AS x FROM p WHERE round(f, 1) = f
