@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pyarrow as pa
 from sqlglot import exp
 
-from planner.sql.rules.groups import find_groups
+from planner.sql.rules.groups import find_groups, find_unions, recast, recast_outputs
 from planner.sql.rules.tree import Tree, for_texts
 
 
@@ -21,9 +23,21 @@ def rounded_decimals(tree: Tree) -> None:
     for group in find_groups(tree):
         members = group.members if len(group.members) > 1 else ()
         for member in members:
-            call = member.unnest()
-            is_rounded = isinstance(call, exp.Anonymous) and call.name.upper() == "ROUND"
-            kind = tree.find_type(member) if is_rounded else None
+            kind = tree.find_type(member) if _is_rounded(member) else None
             if kind is not None and pa.types.is_decimal(kind):
-                target = exp.DataType.build(f"DECIMAL({kind.precision}, {kind.scale})")
-                tree.replace(member, exp.Cast(this=member.copy(), to=target))
+                recast(tree, member, partial(_cast, kind=kind))
+    for branch in (branch for branches in find_unions(tree) for branch in branches):
+        items = zip(branch.fields, branch.items or (), strict=False)
+        kinds = {at: field.type for at, (field, item) in enumerate(items) if _is_rounded(item)}
+        decimals = {at: kind for at, kind in kinds.items() if pa.types.is_decimal(kind)}
+        recast_outputs(tree, branch, {at: partial(_cast, kind=kind) for at, kind in decimals.items()})
+
+
+def _is_rounded(member: exp.Expr) -> bool:
+    call = member.unnest()
+    return isinstance(call, exp.Anonymous) and call.name.upper() == "ROUND"
+
+
+def _cast(expression: exp.Expr, kind: pa.DataType) -> exp.Expr:
+    target = exp.DataType.build(f"DECIMAL({kind.precision}, {kind.scale})")
+    return exp.Cast(this=expression, to=target)

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
 from sqlglot import exp
 
-from planner.sql.rules.groups import cast_to, find_groups
+from planner.sql.rules.groups import cast_to, find_groups, find_unions, recast_outputs
 from planner.sql.rules.mixed_bytes import find_common_bytes
 from planner.sql.rules.tree import Family, Tree, find_family, for_texts
 
 _KEPT: Final[frozenset[Family]] = frozenset({"decimal", "floating", "integer", "text"})
 
 
-@for_texts(r"\b(?:coalesce|nvl2?|ifnull|nullif|greatest|least|make_array|case|array)\b.*['$]")
+@for_texts(
+    r"\b(?:coalesce|nvl2?|ifnull|nullif|greatest|least|make_array|case|array|union|except|intersect)\b.*['$]"
+    r"|\$\d.*\b(?:union|except|intersect)\b|\b(?:where|having|on)[\s(]+\$\d"
+)
 def untyped_values(tree: Tree) -> None:
     """Cast a text literal, and a parameter of an unknown type, beside values that are no numbers or texts.
 
     DataFusion takes the literal for a text, for which its `coalesce` finds no common type, and infers no type
-    of a parameter but in comparisons. Beside numbers, both keep their own type.
+    of a parameter but in comparisons. Beside numbers, both keep their own type. A parameter of an unknown type
+    has the type of the values that a set operation unites with it, and that of a condition is a boolean.
 
         SELECT coalesce(day, '2024-07-01') FROM t
     ->  SELECT coalesce(day, arrow_cast('2024-07-01', 'Date32')) FROM t
@@ -41,6 +46,19 @@ def untyped_values(tree: Tree) -> None:
         for member in filter(_may_be_untyped, group.members):
             if has_bytes or isinstance(member, exp.Literal) or tree.find_type(member) is None:
                 tree.replace(member, cast_to(member.copy(), kind))
+    for branches in find_unions(tree):
+        for at in range(len(branches[0].fields)):
+            kinds = {branch.fields[at].type for branch in branches} - {pa.null()}
+            for branch in branches if len(kinds) == 1 else ():
+                item = branch.items[at] if branch.items else None
+                if isinstance(item, exp.Parameter) and pa.types.is_null(branch.fields[at].type):
+                    recast_outputs(tree, branch, {at: partial(cast_to, kind=next(iter(kinds)))})
+    for parameter in list(tree.root.find_all(exp.Parameter)):
+        clause = parameter.parent
+        while isinstance(clause, exp.Paren):
+            clause = clause.parent
+        if isinstance(clause, exp.Where | exp.Having | exp.Join) and tree.find_type(parameter) is None:
+            tree.replace(parameter, exp.Cast(this=parameter.copy(), to=exp.DataType.build("BOOLEAN")))
 
 
 def _may_be_untyped(member: exp.Expr) -> bool:

@@ -11,3 +11,8 @@ SELECT id FROM p WHERE CAST((round(price, 1)) AS DECIMAL(10, 1)) <> price OR CAS
 SELECT round(price, 1) AS x FROM p WHERE round(f, 1) = f
 --
 SELECT round(price, 1) AS x FROM p WHERE round(f, 1) = f
+
+## a set operation
+SELECT id, round(price, 1) FROM p EXCEPT SELECT n, 2.5 FROM p
+--
+SELECT id, CAST(round(price, 1) AS DECIMAL(10, 1)) AS "round(p.price,Int64(1))" FROM p EXCEPT SELECT n, 2.5 FROM p

@@ -19,3 +19,8 @@ SELECT nullif(flag, arrow_cast($1, 'Boolean')), CASE flag WHEN arrow_cast($2, 'B
 SELECT coalesce(id, '1'), coalesce(s, $1), CASE WHEN id = 1 THEN 'one' ELSE s END, coalesce(ts, NULL) FROM t
 --
 SELECT coalesce(id, '1'), coalesce(s, $1), CASE WHEN id = 1 THEN 'one' ELSE s END, coalesce(ts, NULL) FROM t
+
+## a set operation and a condition with parameters
+SELECT n FROM p WHERE $1 UNION ALL SELECT $2
+--
+SELECT n FROM p WHERE CAST($1 AS BOOLEAN) UNION ALL SELECT arrow_cast($2, 'Int64') AS "$2"
