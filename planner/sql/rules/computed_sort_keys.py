@@ -27,14 +27,21 @@ def computed_sort_keys(tree: Tree) -> None:
     ->  SELECT id FROM t ORDER BY coalesce(exp(x / 10), NULL)
     """
     for key in list(_find_keys(tree.root)):
-        operation = key.unnest()
-        if isinstance(operation, _PLAIN) or not operation.find(exp.Column):
-            continue
-        operands = (operand.unnest() for operand in operation.iter_expressions())
-        is_partial = isinstance(operation, exp.Anonymous) and operation.name.upper() in _PARTIAL
-        if is_partial or any(not isinstance(one, exp.Column) and one.find(exp.Column) for one in operands):
+        if _is_misleading(key):
             hidden = exp.Anonymous(this="coalesce", expressions=[key.copy(), exp.Null()])
             tree.replace(key, hidden)
+
+
+def _is_misleading(key: exp.Expr) -> bool:
+    """Return whether DataFusion may derive an order of an expression that it does not find again."""
+    operation = key.unnest()
+    if isinstance(operation, exp.Column) or not operation.find(exp.Column):
+        return False
+    operands = [operand.unnest() for operand in operation.iter_expressions()]
+    if isinstance(operation, _PLAIN):
+        return any(map(_is_misleading, operands))
+    is_partial = isinstance(operation, exp.Anonymous) and operation.name.upper() in _PARTIAL
+    return is_partial or any(not isinstance(one, exp.Column) and one.find(exp.Column) for one in operands)
 
 
 def _find_keys(root: exp.Expr) -> Iterator[exp.Expr]:

@@ -17,7 +17,7 @@ _KEPT: Final[frozenset[Family]] = frozenset({"decimal", "floating", "integer", "
 
 @for_texts(
     r"\b(?:coalesce|nvl2?|ifnull|nullif|greatest|least|make_array|case|array|union|except|intersect)\b.*['$]"
-    r"|\$\d.*\b(?:union|except|intersect)\b|\b(?:where|having|on)[\s(]+\$\d"
+    r"|\b(?:bool|boolean|true|false)\b.*\bbetween\b.*'|\$\d.*\b(?:union|except|intersect)\b|\b(?:where|having|on)[\s(]+\$\d"
 )
 def untyped_values(tree: Tree) -> None:
     """Cast a text literal, and a parameter of an unknown type, beside values that are no numbers or texts.
@@ -30,7 +30,7 @@ def untyped_values(tree: Tree) -> None:
     ->  SELECT coalesce(day, arrow_cast('2024-07-01', 'Date32')) FROM t
     """
     for group in find_groups(tree):
-        if not isinstance(group.node, exp.Anonymous | exp.Array | exp.Case):
+        if not isinstance(group.node, exp.Anonymous | exp.Array | exp.Case | exp.Between):
             continue
         others = [member for member in group.members if not _may_be_untyped(member)]
         guesses = [tree.guess_families(member) for member in others]
@@ -42,6 +42,8 @@ def untyped_values(tree: Tree) -> None:
         if has_bytes:
             kinds = {find_common_bytes(kinds)}
         if len(kinds) != 1 or pa.types.is_nested(kind := kinds.pop()) or find_family(kind) in _KEPT:
+            continue
+        if isinstance(group.node, exp.Between) and not pa.types.is_boolean(kind):
             continue
         for member in filter(_may_be_untyped, group.members):
             if has_bytes or isinstance(member, exp.Literal) or tree.find_type(member) is None:

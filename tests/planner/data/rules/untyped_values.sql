@@ -24,3 +24,8 @@ SELECT coalesce(id, '1'), coalesce(s, $1), CASE WHEN id = 1 THEN 'one' ELSE s EN
 SELECT n FROM p WHERE $1 UNION ALL SELECT $2
 --
 SELECT n FROM p WHERE CAST($1 AS BOOLEAN) UNION ALL SELECT arrow_cast($2, 'Int64') AS "$2"
+
+## booleans between texts
+SELECT flag BETWEEN 'false' AND flag AS x, day BETWEEN '2024-07-01' AND day AS y FROM mixed
+--
+SELECT flag BETWEEN arrow_cast('false', 'Boolean') AND flag AS x, day BETWEEN '2024-07-01' AND day AS y FROM mixed
