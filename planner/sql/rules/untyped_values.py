@@ -23,8 +23,8 @@ def untyped_values(tree: Tree) -> None:
     """Cast a text literal, and a parameter of an unknown type, beside values that are no numbers or texts.
 
     DataFusion takes the literal for a text, for which its `coalesce` finds no common type, and infers no type
-    of a parameter but in comparisons. Beside numbers, both keep their own type. A parameter of an unknown type
-    has the type of the values that a set operation unites with it, and that of a condition is a boolean.
+    of a parameter but in comparisons. Beside numbers, both keep their own type. A parameter of an unknown
+    type has that of the values that a set operation unites with it, and is a boolean as a condition.
 
         SELECT coalesce(day, '2024-07-01') FROM t
     ->  SELECT coalesce(day, arrow_cast('2024-07-01', 'Date32')) FROM t
@@ -48,13 +48,24 @@ def untyped_values(tree: Tree) -> None:
         for member in filter(_may_be_untyped, group.members):
             if has_bytes or isinstance(member, exp.Literal) or tree.find_type(member) is None:
                 tree.replace(member, cast_to(member.copy(), kind))
+    _give_united_types(tree)
+    _make_conditions(tree)
+
+
+def _give_united_types(tree: Tree) -> None:
+    """Give parameters of an unknown type that of the values that a set operation unites with them."""
     for branches in find_unions(tree):
         for at in range(len(branches[0].fields)):
             kinds = {branch.fields[at].type for branch in branches} - {pa.null()}
             for branch in branches if len(kinds) == 1 else ():
                 item = branch.items[at] if branch.items else None
-                if isinstance(item, exp.Parameter) and pa.types.is_null(branch.fields[at].type):
+                is_untyped = isinstance(item, exp.Parameter) and pa.types.is_null(branch.fields[at].type)
+                if is_untyped and not pa.types.is_nested(next(iter(kinds))):
                     recast_outputs(tree, branch, {at: partial(cast_to, kind=next(iter(kinds)))})
+
+
+def _make_conditions(tree: Tree) -> None:
+    """Make booleans of parameters of an unknown type that are conditions."""
     for parameter in list(tree.root.find_all(exp.Parameter)):
         clause = parameter.parent
         while isinstance(clause, exp.Paren):
