@@ -60,8 +60,10 @@ def _give_united_types(tree: Tree) -> None:
             for branch in branches if len(kinds) == 1 else ():
                 item = branch.items[at] if branch.items else None
                 is_untyped = isinstance(item, exp.Parameter) and pa.types.is_null(branch.fields[at].type)
-                if is_untyped and not pa.types.is_nested(next(iter(kinds))):
-                    recast_outputs(tree, branch, {at: partial(cast_to, kind=next(iter(kinds)))})
+                kind = next(iter(kinds))
+                is_kept = find_family(kind) in _KEPT - {"floating"}
+                if is_untyped and not is_kept and not pa.types.is_nested(kind):
+                    recast_outputs(tree, branch, {at: partial(cast_to, kind=kind)})
 
 
 def _make_conditions(tree: Tree) -> None:

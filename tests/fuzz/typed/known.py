@@ -45,6 +45,8 @@ MEANT: Sequence[Known] = (
         r"(exp|cosh|sinh|tan|degrees|power|log)\w*\(.*(float|vector)_",
         "inf",
     ),
+    Known("the least of an integer type", "constant", r"-arrow_cast", r"overflow: Overflow happened on: - -"),
+    Known("`1.10::DECIMAL(10,2) / 3`", "postgres", r"decimal_\w+\)* / ", r": (True|False|'yes'|'no'|'two'|None), "),
     Known("`sign` of NaN", "postgres|duckdb", r"sign(um)?\(", "NaN"),
     Known("`upper('ß')`", "postgres|duckdb", "upper|initcap", "ß|SS"),
     Known("a pattern that is none", "refused", "", "Regular expression did not compile"),
