@@ -1,13 +1,10 @@
-"""A rounded decimal beside others has the type that its values have."""
+"""A rounded decimal has the type that its values have."""
 
 from __future__ import annotations
-
-from functools import partial
 
 import pyarrow as pa
 from sqlglot import exp
 
-from planner.sql.rules.groups import find_groups, find_unions, recast, recast_outputs
 from planner.sql.rules.tree import Tree, for_texts
 
 
@@ -15,27 +12,23 @@ from planner.sql.rules.tree import Tree, for_texts
 def rounded_decimals(tree: Tree) -> None:
     """Cast a rounded decimal to its type.
 
-    DataFusion decides on the type of a comparison before it knows to how many digits a decimal is rounded.
+    DataFusion decides on the types of expressions around it before it knows to how many digits a decimal is
+    rounded.
 
         SELECT id FROM p WHERE round(price, 1) <> price
     ->  SELECT id FROM p WHERE CAST(round(price, 1) AS DECIMAL(10, 1)) <> price
     """
-    for group in find_groups(tree):
-        members = group.members if len(group.members) > 1 else ()
-        for member in members:
-            kind = tree.find_type(member) if _is_rounded(member) else None
-            if kind is not None and pa.types.is_decimal(kind):
-                recast(tree, member, partial(_cast, kind=kind))
-    for branch in (branch for branches in find_unions(tree) for branch in branches):
-        items = zip(branch.fields, branch.items or (), strict=False)
-        kinds = {at: field.type for at, (field, item) in enumerate(items) if _is_rounded(item)}
-        decimals = {at: kind for at, kind in kinds.items() if pa.types.is_decimal(kind)}
-        recast_outputs(tree, branch, {at: partial(_cast, kind=kind) for at, kind in decimals.items()})
-
-
-def _is_rounded(member: exp.Expr) -> bool:
-    call = member.unnest()
-    return isinstance(call, exp.Anonymous) and call.name.upper() == "ROUND"
+    calls = [call for call in tree.root.find_all(exp.Anonymous) if call.name.upper() == "ROUND"]
+    is_everywhere = tree.root.find(exp.SetOperation, exp.Group, exp.Distinct) is not None
+    for call in calls[::-1]:
+        # Outputs and sort keys are left alone, unless they must be the same as other expressions.
+        is_shown = isinstance(call.parent, exp.Select | exp.Alias | exp.Ordered)
+        kind = tree.find_type(call) if is_everywhere or not is_shown else None
+        if kind is not None and pa.types.is_decimal(kind):
+            is_unnamed = isinstance(call.parent, exp.Select) and call.arg_key == "expressions"
+            field = tree.find_field(call) if is_unnamed else None
+            cast = _cast(call.copy(), kind)
+            tree.replace(call, cast if field is None else exp.alias_(cast, field.name, quoted=True))
 
 
 def _cast(expression: exp.Expr, kind: pa.DataType) -> exp.Expr:

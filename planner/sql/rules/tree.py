@@ -148,7 +148,9 @@ class Tree:
     def _find_literal_type(literal: exp.Literal) -> pa.DataType:
         if literal.is_string:
             return pa.string()
-        return pa.int64() if literal.name.isdecimal() else pa.float64()
+        if not literal.name.isdecimal():
+            return pa.float64()
+        return pa.int64() if int(literal.name) < 2**63 else pa.uint64()
 
     def find_field(self, expression: exp.Expr) -> pa.Field | None:
         """Return the name and the type that an expression has as a column of a result, without an alias."""

@@ -46,7 +46,12 @@ MEANT: Sequence[Known] = (
         "inf",
     ),
     Known("the least of an integer type", "constant", r"-arrow_cast", r"overflow: Overflow happened on: - -"),
-    Known("`1.10::DECIMAL(10,2) / 3`", "postgres", r"decimal_\w+\)* / ", r": (True|False|'yes'|'no'|'two'|None), "),
+    Known(
+        "`1.10::DECIMAL(10,2) / 3`",
+        "postgres",
+        r"decimal_\w+\)* / ",
+        r": (True|False|'yes'|'no'|'two'|None), ",
+    ),
     Known("`sign` of NaN", "postgres|duckdb", r"sign(um)?\(", "NaN"),
     Known("`upper('ß')`", "postgres|duckdb", "upper|initcap", "ß|SS"),
     Known("a pattern that is none", "refused", "", "Regular expression did not compile"),
@@ -78,7 +83,17 @@ MEANT: Sequence[Known] = (
     ),
     Known("decimals of 38 digits beside each other", "duckdb", r"(trunc|round|floor|ceil)\(.*decimal_38"),
     Known("`CASE WHEN n IS NULL THEN 'none' ELSE n END`", "duckdb", r"CASE .*'\d*\.\d+'", r"row \d+: '"),
-    Known("`mod(2, 0.1)`", "postgres|duckdb", r"(%|mod\().*\d*\.\d"),
+    Known(
+        "`mod(2, 0.1)`",
+        "postgres|duckdb",
+        r"(%|mod\().*(\d*\.\d|sign|power|\^)|(\.\d|sign|power|\^).*(%|mod\()",
+    ),
+    Known(
+        "`CAST(x AS DECIMAL(5, 1))` of a double",
+        "postgres",
+        r"CAST\(.*(float|double|REAL|DOUBLE|sqrt|ln|exp|power).*AS DECIMAL",
+        r": Decimal\(",
+    ),
     Known(
         "a text beside `+`",
         "refused",

@@ -90,8 +90,8 @@ def _totals(values: Values, _: int) -> Rows | None:
     if any(one == "NaN" or math.isinf(one) for one in there):
         return None
     total = math.fsum(there) if any(isinstance(one, float) for one in there) else sum(there)
-    if abs(total) >= 2**63:
-        return None
+    if abs(total) >= 2**63 or any(isinstance(one, int) and abs(one) > 2**53 for one in there):
+        return None  # Means of integers are those of doubles.
     if not there:
         return [(None, None, 0)]
     mean: Any = total / len(there)
