@@ -19,10 +19,12 @@ def rounded_decimals(tree: Tree) -> None:
     ->  SELECT id FROM p WHERE CAST(round(price, 1) AS DECIMAL(10, 1)) <> price
     """
     calls = [call for call in tree.root.find_all(exp.Anonymous) if call.name.upper() == "ROUND"]
-    is_everywhere = tree.root.find(exp.SetOperation, exp.Group, exp.Distinct) is not None
+    is_everywhere = tree.root.find(exp.SetOperation, exp.Group) is not None
     for call in calls[::-1]:
         # Outputs and sort keys are left alone, unless they must be the same as other expressions.
-        is_shown = isinstance(call.parent, exp.Select | exp.Alias | exp.Ordered)
+        around = call.find_ancestor(exp.Distinct, exp.Select, exp.Anonymous, exp.Window)
+        is_key = isinstance(call.parent, exp.Ordered) or isinstance(around, exp.Distinct)
+        is_shown = is_key or isinstance(call.parent, exp.Select | exp.Alias)
         kind = tree.find_type(call) if is_everywhere or not is_shown else None
         if kind is not None and pa.types.is_decimal(kind):
             is_unnamed = isinstance(call.parent, exp.Select) and call.arg_key == "expressions"
