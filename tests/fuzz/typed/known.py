@@ -75,6 +75,7 @@ MEANT: Sequence[Known] = (
         "postgres",
         r"(IN|CASE|coalesce|greatest|least|nullif|ANY).*((float|vector)_|REAL)|((float|vector)_|REAL).*(IN|CASE|coalesce|greatest|least|nullif|ANY)",
     ),
+    Known("a `DECIMAL` beside a `REAL`", "duckdb", r"(%|mod\().*(float|vector)_|(float|vector)_.*(%|mod\()"),
     Known("a text of digits beside a `DECIMAL`", "duckdb", r"decimal_.*'[\d.]+'|DECIMAL.*'[\d.]+'"),
     Known(
         "a text of digits beside a `DECIMAL`",

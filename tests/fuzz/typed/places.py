@@ -95,7 +95,7 @@ def _totals(values: Values, _: int) -> Rows | None:
     if not there:
         return [(None, None, 0)]
     mean: Any = total / len(there)
-    if isinstance(total, Decimal) and (digits := min(4 - total.as_tuple().exponent, 38)):
+    if isinstance(total, Decimal) and (digits := min(4 - int(total.as_tuple().exponent), 38)):
         # The mean of decimals has four digits more, and is cut off.
         mean = Decimal(total).scaleb(digits) / len(there)
         mean = Decimal(int(mean)).scaleb(-digits)
