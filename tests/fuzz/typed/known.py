@@ -31,7 +31,9 @@ class Known:
 
 MEANT: Sequence[Known] = (
     Known("`round(2.5::DOUBLE)`", "postgres", r"round\(", r"[.5]"),
-    Known("`s IS NULL` of a struct", "postgres", r"struct_\w+\)? IS (NOT )?NULL|nullif|IS NULL THEN"),
+    Known(
+        "`s IS NULL` of a struct", "postgres", r"struct_\w+\)? IS (NOT )?NULL|struct_.*(nullif|IS NULL THEN)"
+    ),
     Known("the year before 1", "postgres", "extract|date_part|to_char|date_trunc", r"-62|BC"),
     Known("NaN that is computed", "place", "", "NaN"),
     Known(
@@ -64,7 +66,9 @@ MEANT: Sequence[Known] = (
         r"-(128|32768|2147483648|9223372036854775808)\b",
     ),
     Known(
-        "`r = 4.44` of a `REAL`", "postgres", r"((float|vector)_|REAL).*\d*\.\d|\.\d.*((float|vector)_|REAL)"
+        "`r = 4.44` of a `REAL`",
+        "postgres",
+        r"(?=.*((float|vector)_|REAL))(?=.*\.\d)(?=.*(\bIN\b|\bANY\b|CASE|coalesce|greatest|least|nullif|BETWEEN|DISTINCT|[=<>]))",
     ),
     Known(
         "`r = 4.44` of a `REAL`",
@@ -74,7 +78,7 @@ MEANT: Sequence[Known] = (
     Known(
         "a `DECIMAL` beside a `REAL`",
         "postgres",
-        r"(IN|CASE|coalesce|greatest|least|nullif|ANY).*((float|vector)_|REAL)|((float|vector)_|REAL).*(IN|CASE|coalesce|greatest|least|nullif|ANY)",
+        r"(?=.*((float|vector)_|REAL))(?=.*(decimal_|DECIMAL|\.\d))(?=.*(\bIN\b|\bANY\b|CASE|coalesce|greatest|least|nullif))",
     ),
     Known("a `DECIMAL` beside a `REAL`", "duckdb", r"(%|mod\().*(float|vector)_|(float|vector)_.*(%|mod\()"),
     Known("a text of digits beside a `DECIMAL`", "duckdb", r"decimal_.*'[\d.]+'|DECIMAL.*'[\d.]+'"),
