@@ -55,6 +55,7 @@ MEANT: Sequence[Known] = (
         r": (True|False|'yes'|'no'|'two'|None), ",
     ),
     Known("`power(1 / 0, NULL)`", "refused", r"\bNULL\b", "Divide by zero"),
+    Known("`gcd` of doubles", "postgres|refused", r"(gcd|lcm)\(.*(power|\^|sqrt|1e300)", r"Decimal"),
     Known("`sign` of NaN", "postgres|duckdb", r"sign(um)?\(", "NaN"),
     Known("`upper('ß')`", "postgres|duckdb", "upper|initcap", "ß|SS"),
     Known("a pattern that is none", "refused", "", "Regular expression did not compile"),
