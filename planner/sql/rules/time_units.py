@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final, TypeGuard
 
@@ -14,17 +15,25 @@ from planner.sql.rules.tree import Tree, find_family, for_texts
 _DIGITS: Final = {"s": 0, "ms": 3, "us": 6}
 _ZONES: Final = {exp.DType.TIMESTAMP: None, exp.DType.TIMESTAMPTZ: "+00:00"}
 
+_FRACTION: Final = re.compile(r"\s*\d{4}-.*:\d\d\.(\d*[1-9])0*\s*(?:Z|[+-][\d:]*)?\s*", re.IGNORECASE)
 
-@for_texts(r"timestamp\[(?:s|ms|us)\b.*(?:\btimestamp(?:tz)?\s*'|\bdate)|\bdate.*timestamp\[(?:s|ms|us)\b")
+
+@for_texts(
+    r"timestamp\[(?:s|ms|us)\b.*(?:\btimestamp(?:tz)?\s*'|\bdate)|\bdate.*timestamp\[(?:s|ms|us)\b"
+    r"|timestamp\[(?:s|ms)\b.*:\d\d\.\d"
+)
 def time_units(tree: Tree) -> None:
     """Read a literal of a time, and a date, in the unit of the times beside it, if that holds its digits.
 
     DataFusion takes nanoseconds for both, and casts the times to them, which end in the year 2262.
-    Comparisons with literals alone are right.
+    Comparisons with literals alone are right, and times beside a text with more digits have its unit.
 
         SELECT coalesce(valid_to, TIMESTAMP '2024-03-10 02:30:00') FROM t
     ->  SELECT coalesce(valid_to, arrow_cast('2024-03-10 02:30:00', 'Timestamp(Microsecond, None)')) FROM t
     """
+    for group in find_groups(tree):
+        if group.use is not Use.COMPUTED and any(map(_read_fraction, group.members)):
+            _refine(tree, group.members)
     for group in find_groups(tree):
         others = [member for member in group.members if not isinstance(_find_source(member), exp.Literal)]
         has_dates = tree.may_mix(others, "instant", "date") or tree.may_mix(others, "zoned", "date")
@@ -32,6 +41,29 @@ def time_units(tree: Tree) -> None:
         has_literals = any(map(_is_literal, group.members)) and not is_single
         if group.use is not Use.COMPUTED and (has_dates or has_literals):
             _unify(tree, group.members, others)
+
+
+def _refine(tree: Tree, members: Sequence[exp.Expr]) -> None:
+    """Give times the unit that holds the digits of a text beside them, which DataFusion cuts off."""
+    others = [member for member in members if not isinstance(member, exp.Literal)]
+    if not (tree.may_mix(others, "instant") or tree.may_mix(others, "zoned")):
+        return
+    kinds = [tree.find_type(member) for member in others]
+    times = [kind for kind in kinds if kind is not None and pa.types.is_timestamp(kind)]
+    digits = max(len(_read_fraction(member)) for member in members)
+    if not times or digits > _DIGITS["us"] or digits <= max(_DIGITS.get(kind.unit, 9) for kind in times):
+        return
+    unit = next(unit for unit, count in _DIGITS.items() if count >= digits)
+    for member, kind in zip(others, kinds, strict=True):
+        if kind is not None and pa.types.is_timestamp(kind):
+            tree.replace(member, cast_to(member.copy(), pa.timestamp(unit, kind.tz)))
+
+
+def _read_fraction(member: exp.Expr) -> str:
+    """Return the digits of the fraction of a second in a text of a time; none for other expressions."""
+    is_text = isinstance(member, exp.Literal) and member.is_string
+    found = _FRACTION.fullmatch(member.name) if is_text else None
+    return found[1] if found else ""
 
 
 def _unify(tree: Tree, members: Sequence[exp.Expr], others: Sequence[exp.Expr]) -> None:

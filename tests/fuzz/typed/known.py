@@ -73,10 +73,8 @@ PENDING: Sequence[Known] = (
     Known("F16", detail="Decimal overflow while applying"),
     Known("F20", "", r"\$\d", r"is not comparable|Boolean, Utf8|Utf8, Boolean|non-boolean predicate"),
     Known("F5", detail="Failed to coerce types .* in BETWEEN"),
-    Known("F7", "postgres|constant", r"(extract|date_part|date_trunc|to_char|INTERVAL|CAST|LIKE).*timestamp_\w+_(new|ber|kol)"),
     Known("F8", "refused|constant|place|state", "", r"Timestamp\(ns\)|to Nanosecond"),
     Known("F18", "fault", r"log\("),
-    Known("F21", "postgres", "AT TIME ZONE"),
     Known("F14", "postgres|duckdb", r"sign\(", "NaN"),
     Known("F33", "", r"array_\w+\(t.vector"),
 )  # fmt: skip
