@@ -11,7 +11,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from planner.sql.rules.dialect import parse_expression
-from planner.sql.rules.groups import Cast, Group, Kinds, Use, cast_to, find_groups, unify_types
+from planner.sql.rules.groups import Cast, Group, Kinds, Use, cast_to, find_groups, replace_value, unify_types
 from planner.sql.rules.tree import Family, Tree, find_family, for_texts
 from planner.sql.type_names import name_type
 
@@ -31,6 +31,9 @@ _PARTS: Final = {
 _SHOWN: Final = frozenset({exp.DType.DATE, exp.DType.TIME, *exp.DataType.TEXT_TYPES})
 _SHOWN_ARROW: Final = re.compile(r"Date|Time(?!stamp)|(?:Large)?Utf8")
 """Types of which a time with a zone has other values in another zone."""
+_FORMATTED: Final = frozenset({"TO_CHAR", "DATE_FORMAT"})
+_SHOWS_ZONE: Final = re.compile(r"^$|TZ|OF|%:?[zZ+]|tz")
+"""A format that shows the zone, or that is no literal."""
 _CASTS: Final = frozenset({"ARROW_CAST", "ARROW_TRY_CAST"})
 
 
@@ -90,9 +93,13 @@ def _show_in_utc(tree: Tree, node: exp.Expr) -> None:
         return
     kind = tree.find_type(shown)
     if kind is not None and _find_zoned([kind]) is not None:
-        tree.replace(shown, cast_to(shown.copy(), pa.timestamp(kind.unit, "+00:00")))
-        if node.name.upper() in {"DATE_TRUNC", "DATETRUNC"}:
-            _replace_output(tree, node, cast_to(node.copy(), kind))
+        name, utc = node.name.upper(), pa.timestamp(kind.unit, "+00:00")
+        is_truncated = name in {"DATE_TRUNC", "DATETRUNC"}
+        # Without a zone, DataFusion truncates and writes times that have no nanoseconds, too.
+        is_plain = is_truncated or (name in _FORMATTED and not _SHOWS_ZONE.search(node.expressions[-1].name))
+        tree.replace(shown, cast_to(shown.copy(), pa.timestamp(kind.unit) if is_plain else utc))
+        if is_truncated:
+            replace_value(tree, node, cast_to(cast_to(node.copy(), utc), kind))
 
 
 def _find_shown(node: exp.Expr) -> exp.Expr | None:
@@ -139,7 +146,7 @@ def _change_zone(tree: Tree, node: exp.AtTimeZone) -> None:
     written = parse_expression(text)
     for column in list(written.find_all(exp.Column)):
         column.replace(made.copy())
-    _replace_output(tree, node, written)
+    replace_value(tree, node, written)
 
 
 def _write_instant(zoned: pa.TimestampType) -> str:
@@ -153,14 +160,6 @@ def _write_instant(zoned: pa.TimestampType) -> str:
         for time in ("x", "x - INTERVAL '1 day'", "x + INTERVAL '1 day'")
     )
     return f"coalesce({at}, greatest({before} + INTERVAL '24 hours', {after} - INTERVAL '24 hours'))"
-
-
-def _replace_output(tree: Tree, node: exp.Expr, replacement: exp.Expr) -> None:
-    """Replace an expression, which keeps its name if it is an output."""
-    if isinstance(node.parent, exp.Select) and node.arg_key == "expressions":
-        field = tree.find_field(node)
-        replacement = exp.alias_(replacement, "x" if field is None else field.name, quoted=True)
-    tree.replace(node, replacement)
 
 
 def _find_zoned(kinds: Kinds) -> pa.TimestampType | None:
