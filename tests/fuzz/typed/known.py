@@ -69,13 +69,11 @@ MEANT: Sequence[Known] = (
 PENDING: Sequence[Known] = (
     Known("F3", "place scalar subquery", detail="refused:"),
     Known("texts beside numbers in CASE", "", r"CASE .*'[\d.]+'"),
-    Known("F4", detail="Expect to get struct|octet_length' requires"),
     Known("F16", detail="Decimal overflow while applying"),
     Known("F20", "", r"\$\d", r"is not comparable|Boolean, Utf8|Utf8, Boolean|non-boolean predicate"),
     Known("F5", detail="Failed to coerce types .* in BETWEEN"),
     Known("F18", "fault", r"log\("),
     Known("F14", "postgres|duckdb", r"sign\(", "NaN"),
-    Known("F33", "", r"array_\w+\(t.vector"),
 )  # fmt: skip
 """What is wrong and is being mended; `reports.txt` has cases of it."""
 
