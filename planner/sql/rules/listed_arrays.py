@@ -18,7 +18,10 @@ _GROWING: Final = {
 """Function that adds an element -> which argument the list is."""
 
 
-@for_texts(r"\b(?:any|some|all)\s*\(\s*(?:array\b|make_array\b|\[)|fixed_size_list.*_(?:append|prepend|push)")
+@for_texts(
+    r"\b(?:any|some|all)\s*\(\s*(?:array\b|make_array\b|\[)"
+    r"|fixed_?size_?list.*_(?:append|prepend|push)|_(?:append|prepend|push).*fixed_?size_?list"
+)
 def listed_arrays(tree: Tree) -> None:
     """Compare with the values of an array one by one, since an array has one type.
 
