@@ -39,11 +39,11 @@ def listed_arrays(tree: Tree) -> None:
             kind = tree.find_type(call.expressions[at])
             if kind is not None and pa.types.is_fixed_size_list(kind):
                 vector = call.expressions[at]
-                found = exp.If(
+                branch = exp.If(
                     this=vector.copy().is_(exp.null()).not_(),
                     true=cast_to(vector.copy(), pa.list_(kind.value_type)),
                 )
-                tree.replace(vector, exp.Case(ifs=[found]))
+                tree.replace(vector, exp.Case(ifs=[branch]))
     for node in list(tree.root.find_all(exp.EQ, exp.NEQ))[::-1]:
         quantified = node.expression
         of_all = isinstance(node, exp.NEQ)

@@ -39,8 +39,8 @@ def short_times(tree: Tree) -> None:
     for branches in find_unions(tree):
         for branch in branches:
             for at, item in enumerate(branch.items or ()):
-                kinds = [other.fields[at].type for other in branches]
-                if _is_short(item) and not {"instant", "zoned"}.isdisjoint(map(find_family, kinds)):
+                types = [other.fields[at].type for other in branches]
+                if _is_short(item) and not {"instant", "zoned"}.isdisjoint(map(find_family, types)):
                     _add_seconds(tree, item)
 
 

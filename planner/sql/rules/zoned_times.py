@@ -104,16 +104,19 @@ def _show_in_utc(tree: Tree, node: exp.Expr) -> None:
 
 def _find_shown(node: exp.Expr) -> exp.Expr | None:
     """Return the time of which an expression shows parts."""
+    shown: exp.Expr | None = None
     if isinstance(node, exp.Extract):
-        return node.expression
-    if isinstance(node, exp.Cast):
-        return node.this if node.to.this in _SHOWN else None
+        shown = node.expression
+    elif isinstance(node, exp.Cast) and node.to.this in _SHOWN:
+        shown = node.this
     if not isinstance(node, exp.Anonymous):
-        return None
+        return shown
     at = _PARTS.get(node.name.upper())
     if node.name.upper() in _CASTS and _SHOWN_ARROW.match(node.expressions[-1].name):
         at = 0
-    return node.expressions[at] if at is not None and len(node.expressions) > at else None
+    if at is not None and len(node.expressions) > at:
+        shown = node.expressions[at]
+    return shown
 
 
 def _change_zones(tree: Tree) -> None:
