@@ -17,6 +17,7 @@ from planner.binding.bound_statement import StatementKind
 from planner.plans.forms.multisets import FindSchema
 from planner.plans.forms.repeated_names import make_names_unique
 
+
 _SHARED_NAME: Final = re.compile(r"unique expression names|duplicate|ambiguous|field name")
 
 
