@@ -7,7 +7,8 @@ from typing import Final
 
 from sqlglot import exp
 
-from planner.sql.rules.tree import Tree, for_texts
+from planner.sql.rules.mixed_bytes import write_null
+from planner.sql.rules.tree import Tree, find_family, for_texts
 
 _PLAIN: Final = (exp.Add, exp.Sub, exp.Mul)
 """Their order is derived rightly from plain operands, as is that of `1 - l2_distance(v, w)`."""
@@ -28,8 +29,13 @@ def computed_sort_keys(tree: Tree) -> None:
     """
     for key in list(_find_keys(tree.root)):
         if _is_misleading(key):
-            hidden = exp.Anonymous(this="coalesce", expressions=[key.copy(), exp.Null()])
+            hidden = exp.Anonymous(this="coalesce", expressions=[key.copy(), _write_null(tree, key)])
             tree.replace(key, hidden)
+
+
+def _write_null(tree: Tree, key: exp.Expr) -> exp.Expr:
+    has_bytes = any(find_family(column.type) == "bytes" for column in tree.columns)
+    return write_null(tree, key) if has_bytes else exp.Null()
 
 
 def _is_misleading(key: exp.Expr) -> bool:

@@ -14,7 +14,11 @@ from planner.sql.rules.tree import Tree, find_family, for_texts
 
 _LARGE: Final = re.compile(r"\d{19}")
 
-@for_texts(r"decimal|numeric|\bdec\b|uint64|unsigned|\d{19}", r"double|float|real|\d\.|\.\d|\de|\d{19}|\^|int|(?<!decimal\d\d\d)\(")
+
+@for_texts(
+    r"decimal|numeric|\bdec\b|uint64|unsigned|\d{19}",
+    r"double|float|real|\d\.|\.\d|\de|\d{19}|\^|int|(?<!decimal\d\d\d)\(",
+)
 def decimals_as_doubles(tree: Tree) -> None:
     """Cast a decimal to DOUBLE beside a number that is one.
 

@@ -111,16 +111,11 @@ MEANT: Sequence[Known] = (
     Known(
         "far dates and nanoseconds",
         "refused|place|constant|state",
-        detail="out of range; instants before 1678",
+        detail="instants before 1678",
     ),
 )
 """What stays; docs/sql.md has a row for each reason."""
 PENDING: Sequence[Known] = (
-    Known("F4", detail="Expect to get struct|octet_length' requires"),
-    Known("F7", "postgres|constant", r"(extract|date_part|date_trunc|to_char|INTERVAL|CAST|LIKE).*timestamp_\w+_(new|ber|kol)"),
-    Known("F8", "refused|constant|place|state", "", r"Timestamp\(ns\)|to Nanosecond"),
-    Known("F21", "postgres", "AT TIME ZONE"),
-    Known("F33", "", r"array_\w+\(t.vector"),
 )  # fmt: skip
 """What is wrong and is being mended; `reports.txt` has cases of it."""
 
