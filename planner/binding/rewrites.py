@@ -19,7 +19,6 @@ from planner.binding.distance_operators import DISTANCE_WORDS, find_called_dista
 from planner.bridge.json.functions import JSON_FUNCTIONS
 from planner.sql.edits import Edit
 from planner.sql.rewrites.cast_keys import rewrite_cast_keys
-from planner.sql.rewrites.clauses import rewrite_fetch
 from planner.sql.rewrites.computed_lists import compute_lists_by_row
 from planner.sql.rewrites.constant_sides import OPPOSITES, exchange_constant_sides
 from planner.sql.rewrites.extremes import mended_extremes
@@ -97,7 +96,6 @@ def _note_json(text: SqlText, names: Names) -> Iterator[Edit]:
 
 REWRITES: Final = (
     Rewrite(frozenset(map(str.upper, JSON_FUNCTIONS)), _note_json),
-    Rewrite(frozenset({"FETCH"}), lambda text, _: rewrite_fetch(text)),
     Rewrite(
         frozenset({"IN", "ANY", "SOME", "ALL"}),
         lambda text, names: rewrite_quantified_comparisons(text, names.relations, names.find_names_among),

@@ -86,6 +86,7 @@ class DataFusion(Postgres):
         KEYWORDS: ClassVar[dict[str, TokenType]] = {
             **Postgres.Tokenizer.KEYWORDS,
             "FLOAT": TokenType.FLOAT,
+            "MINUS": TokenType.EXCEPT,
             "TINYINT": TokenType.TINYINT,
         }
 
@@ -93,6 +94,7 @@ class DataFusion(Postgres):
         """Reads a function as its name and its arguments."""
 
         FUNCTIONS: ClassVar[dict[str, Any]] = {}
+        ID_VAR_TOKENS: ClassVar[set[TokenType]] = PostgresParser.ID_VAR_TOKENS | {TokenType.FETCH}
         FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
             name: parser
             for name, parser in PostgresParser.FUNCTION_PARSERS.items()
@@ -105,6 +107,18 @@ class DataFusion(Postgres):
             if self._match(TokenType.IN):
                 return exp.StrPosition(this=self._parse_bitwise(), substr=arguments[0])
             return exp.Anonymous(this="position", expressions=arguments)
+
+        def _parse_limit(
+            self,
+            this: exp.Expr | None = None,
+            top: bool = False,  # noqa: FBT001, FBT002
+            skip_limit_token: bool = False,  # noqa: FBT001, FBT002
+        ) -> exp.Expr | None:
+            """Parse LIMIT, and FETCH FIRST or NEXT behind the outputs; FETCH is otherwise a name."""
+            is_name = top or self._next is None or self._next.text.upper() not in {"FIRST", "NEXT"}
+            if self._curr and self._curr.token_type is TokenType.FETCH and is_name:
+                return this
+            return super()._parse_limit(this, top, skip_limit_token)
 
         def _parse_bracket(self, this: exp.Expr | None = None) -> exp.Expr | None:
             """Parse `MAP {key: value}`, which is a function of two lists; and what sqlglot reads."""
@@ -151,7 +165,8 @@ def parse_query(sql: str) -> exp.Query | None:
     if _PIPE in sql or _QUERY.match(sql) is None:
         return None
     try:
-        trees = sqlglot.parse(sql, dialect=DataFusion)
+        # sqlglot misreads $1 before a text that ends with ''.
+        trees = sqlglot.parse(f"{sql}\n", dialect=DataFusion)
     except (SqlglotError, ValueError, RecursionError):
         return None
     root = trees[0] if len(trees) == 1 else None

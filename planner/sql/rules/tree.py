@@ -13,7 +13,7 @@ from sqlglot import exp
 from memwal.errors import InvalidInputError, LanceGatewayError
 from memwal.transforms.determinism import has_unstable_call
 from planner.sql.rules.dialect import write_sql
-from planner.sql.tokens import PlacedMessage
+from planner.sql.tokens import PlacedMessage, fold
 
 Family: TypeAlias = Literal[
     "decimal", "floating", "integer", "instant", "zoned", "date", "text", "bytes", "other"
@@ -77,6 +77,11 @@ def find_family(kind: pa.DataType) -> Family:
 def is_unstable(node: exp.Expr) -> bool:
     """Return whether an expression calls a function whose result changes from call to call."""
     return has_unstable_call([call.name.upper() for call in node.find_all(exp.Func)])
+
+
+def read_name(identifier: exp.Expr) -> str:
+    """Return an identifier as DataFusion reads it."""
+    return identifier.name if identifier.args.get("quoted") else fold(identifier.name)
 
 
 class Tree:
