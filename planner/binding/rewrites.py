@@ -18,9 +18,7 @@ import pyarrow as pa
 from planner.binding.distance_operators import DISTANCE_WORDS, find_called_distances, rewrite_distances
 from planner.bridge.json.functions import JSON_FUNCTIONS
 from planner.sql.edits import Edit
-from planner.sql.rewrites.cast_keys import rewrite_cast_keys
 from planner.sql.rewrites.computed_lists import compute_lists_by_row
-from planner.sql.rewrites.constant_sides import OPPOSITES, exchange_constant_sides
 from planner.sql.rewrites.extremes import mended_extremes
 from planner.sql.rewrites.outer_qualifiers import qualify_outer_names
 from planner.sql.rewrites.quantified_comparisons import rewrite_quantified_comparisons
@@ -106,7 +104,6 @@ REWRITES: Final = (
         DISTANCE_WORDS,
         _rewrite_distances,
     ),
-    Rewrite(frozenset({"GROUP"}), lambda text, _: rewrite_cast_keys(text)),
     Rewrite(frozenset({"EXISTS"}), lambda text, _: rewrite_exists_of_one_row(text)),
     Rewrite(frozenset({NESTED}), lambda text, _: rewrite_nullable_subqueries(text)),
     Rewrite(
@@ -137,6 +134,4 @@ REWRITES: Final = (
         frozenset({"EXTRACT", "DATE_PART", "DATEPART"}),
         lambda text, names: compare_late_years(text, names.find_instants),
     ),
-    # Last, so that what stands around an operand moves with it.
-    Rewrite(frozenset(OPPOSITES), lambda text, _: exchange_constant_sides(text)),
 )

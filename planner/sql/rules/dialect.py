@@ -31,7 +31,7 @@ _TYPES: Final = {
 _CALLS_WITH_SYNTAX: Final = frozenset(
     {"CAST", "TRY_CAST", "EXTRACT", "SUBSTRING", "POSITION", "TRIM", "OVERLAY"}
 )
-_QUERY: Final = re.compile(r"[\s(]*(?:SELECT|WITH|FROM|TABLE|--|/\*)", re.IGNORECASE)
+_QUERY: Final = re.compile(r"[\s(]*(?:SELECT|WITH|FROM|TABLE|VALUES|--|/\*)", re.IGNORECASE)
 """The start of a query; sqlglot logs other statements that it does not read."""
 _BEFORE_QUERIES: Final = re.compile(
     r"\s*(?:EXPLAIN|DESCRIBE|DESC)\b(?:\s+(?:ANALYZE|VERBOSE|FORMAT\s+\w+))*\s+(?=SELECT|WITH|\(|VALUES)",

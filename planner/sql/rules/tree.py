@@ -210,6 +210,18 @@ class Tree:
         schema = self._plan(write_sql(_with_common_tables(query, query)))
         return () if schema is None else list(schema)
 
+    def find_fields(self, output: exp.Expr) -> Sequence[pa.Field]:
+        """Return the columns that an output of a SELECT stands for, without an alias; none if not known."""
+        select = output.parent_select
+        if select is None:
+            return ()
+        probe = select.copy()
+        for key in ("with_", "distinct", "order", "limit", "offset"):
+            probe.set(key, None)
+        probe.set("expressions", [output.copy()])
+        schema = self._plan(write_sql(_with_common_tables(probe, output)))
+        return () if schema is None else list(schema)
+
     @cached_property
     def _families_by_name(self) -> dict[str, frozenset[Family]]:
         found: dict[str, frozenset[Family]] = {}
@@ -239,25 +251,26 @@ def _read_same_rows(probe: exp.Select, select: exp.Select) -> None:
 
 def _with_common_tables(probe: exp.Query, expression: exp.Expr) -> exp.Query:
     """Return a query with the common table expressions that an expression may read."""
-    tables: dict[str, exp.CTE] = {}
+    tables: list[exp.CTE] = []
     is_recursive = False
     inner: exp.Expr | None = expression
     node = expression.parent
     while node is not None:
         with_ = node if isinstance(node, exp.With) else node.args.get("with_")
-        if isinstance(with_, exp.With):
+        if isinstance(with_, exp.With) and with_ is not inner:
             is_recursive |= bool(with_.args.get("recursive"))
-            for table in with_.expressions:
-                if table is inner and not with_.args.get("recursive"):
-                    break
-                tables.setdefault(table.alias, table)
+            visible: list[exp.CTE] = with_.expressions
+            if not with_.args.get("recursive"):
+                visible = visible[: next((at for at, one in enumerate(visible) if one is inner), None)]
+            taken = {table.alias for table in tables}
+            # Those of outer queries come first, since inner ones may read them.
+            tables = [*(table for table in visible if table.alias not in taken), *tables]
         inner, node = node, node.parent
     if not tables:
         return probe
     found = probe.copy()
     own = found.args.get("with_")
-    # Those of outer queries come first, since inner ones may read them.
-    copies = [table.copy() for table in reversed(tables.values())]
+    copies = [table.copy() for table in tables]
     if own is not None:
         is_recursive |= bool(own.args.get("recursive"))
         copies = [one for one in copies if one.alias not in {table.alias for table in own.expressions}]
