@@ -6,6 +6,7 @@ A statement that is read and written again has the same plan; tests compare the 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any, ClassVar, Final
 
 import sqlglot
@@ -107,6 +108,17 @@ class DataFusion(Postgres):
             if self._match(TokenType.IN):
                 return exp.StrPosition(this=self._parse_bitwise(), substr=arguments[0])
             return exp.Anonymous(this="position", expressions=arguments)
+
+        def _parse_csv(self, parse_method: Callable[[], Any], sep: TokenType = TokenType.COMMA) -> list[Any]:
+            """Parse a list, which does not end with a comma."""
+
+            def parse() -> Any:  # noqa: ANN401 - sqlglot has no types here
+                found = parse_method()
+                if found is None and self._prev and self._prev.token_type is sep:
+                    self.raise_error("Expected an element of the list")
+                return found
+
+            return super()._parse_csv(parse, sep)
 
         def _parse_limit(
             self,
