@@ -109,11 +109,10 @@ def bind(
         if table.primary_key and reference.as_of is None:
             key_query = find_key_query(
                 text,
-                site,
+                site.parts,
                 table=reference.table,
                 columns=table.declared_schema.names,
                 primary_key=table.primary_key,
-                slots=binder.slots,
             )
     return BoundStatement(
         sql,

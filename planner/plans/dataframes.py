@@ -246,9 +246,8 @@ class Frames:
             return context.sql(text, param_values=dict(values) or None)
 
         if sql not in known:
-            plan_part = partial(self._plan_part, context, values, known)
             try:
-                known[sql] = self.schema(plan_unique(StatementKind.QUERY, plan, sql, sql, plan_part))
+                known[sql] = self.schema(plan_unique(StatementKind.QUERY, plan, sql, sql))
             except Exception as error:  # noqa: BLE001 - raised below, each time that the part is asked for
                 known[sql] = error
         found = known[sql]
@@ -277,7 +276,7 @@ class Frames:
             return map(mark_json, texts)
         typed = self._contexts.make(typing=True, sorts_whole=False)
         register_tables(typed)
-        optimize = partial(optimize_typed, typed, values, partial(self._plan_part, typed, values, {}))
+        optimize = partial(optimize_typed, typed, values)
         return (type_json(text, optimize, partial(register_writer, context, run)) for text in texts)
 
     def refuse_unplanned(self, frame: DataFrame, bound: Bound, run: QueryRun) -> None:
@@ -393,7 +392,7 @@ def _plan_named(
     if MULTISETS.search(text):
         text, _ = number_equal_rows(text, plan_part)
         written, shown = number_equal_rows(written, plan_part)
-    frame = plan_unique(bound.kind, replan, text, written, plan_part)
+    frame = plan_unique(bound.kind, replan, text, written)
     names = bound.result_names
     shown = {name: names.get(old, old) for name, old in {**shown, **frame.shown}.items()}
     frame.shown = {**names, **shown}

@@ -25,7 +25,6 @@ from planner.binding.bound_statement import StatementKind
 from planner.bridge.json.functions import WRITERS
 from planner.bridge.plan_reading import Expression, every_node
 from planner.bridge.types.placeholder_types import expressions_of
-from planner.plans.forms.multisets import FindSchema
 from planner.plans.forms.planned_frame import plan_unique
 from planner.sql.edits import Edit, apply_edits
 from planner.sql.references import find_references
@@ -46,22 +45,19 @@ def mark_json(sql: str) -> str:
     return apply_edits(sql, _mark(text, calls, range(len(calls))))
 
 
-def optimize_typed(
-    context: SessionContext, values: Mapping[str, pa.Scalar], find_schema: FindSchema, sql: str
-) -> LogicalPlan:
+def optimize_typed(context: SessionContext, values: Mapping[str, pa.Scalar], sql: str) -> LogicalPlan:
     """Return the optimised plan of a query.
 
     Args:
         context: in which no expression is left out.
         values: of placeholders.
-        find_schema: of a query that is a part of it.
         sql: the query.
     """
 
     def plan(text: str, _: str) -> DataFrame:
         return context.sql(text, param_values=dict(values) or None)
 
-    return plan_unique(StatementKind.QUERY, plan, sql, sql, find_schema).optimized_logical_plan()
+    return plan_unique(StatementKind.QUERY, plan, sql, sql).optimized_logical_plan()
 
 
 def type_json(

@@ -6,6 +6,7 @@ A statement that is read and written again has the same plan; tests compare the 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, ClassVar, Final
 
@@ -32,7 +33,7 @@ _TYPES: Final = {
 _CALLS_WITH_SYNTAX: Final = frozenset(
     {"CAST", "TRY_CAST", "EXTRACT", "SUBSTRING", "POSITION", "TRIM", "OVERLAY"}
 )
-_QUERY: Final = re.compile(r"[\s(]*(?:SELECT|WITH|FROM|TABLE|--|/\*)", re.IGNORECASE)
+_QUERY: Final = re.compile(r"[\s(]*(?:SELECT|WITH|FROM|TABLE|VALUES|--|/\*)", re.IGNORECASE)
 """The start of a query; sqlglot logs other statements that it does not read."""
 _BEFORE_QUERIES: Final = re.compile(
     r"\s*(?:EXPLAIN|DESCRIBE|DESC)\b(?:\s+(?:ANALYZE|VERBOSE|FORMAT\s+\w+))*\s+(?=SELECT|WITH|\(|VALUES)",
@@ -88,6 +89,7 @@ class DataFusion(Postgres):
         KEYWORDS: ClassVar[dict[str, TokenType]] = {
             **Postgres.Tokenizer.KEYWORDS,
             "FLOAT": TokenType.FLOAT,
+            "MINUS": TokenType.EXCEPT,
             "TINYINT": TokenType.TINYINT,
         }
 
@@ -95,6 +97,7 @@ class DataFusion(Postgres):
         """Reads a function as its name and its arguments."""
 
         FUNCTIONS: ClassVar[dict[str, Any]] = {}
+        ID_VAR_TOKENS: ClassVar[set[TokenType]] = PostgresParser.ID_VAR_TOKENS | {TokenType.FETCH}
         FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
             name: parser
             for name, parser in PostgresParser.FUNCTION_PARSERS.items()
@@ -107,6 +110,29 @@ class DataFusion(Postgres):
             if self._match(TokenType.IN):
                 return exp.StrPosition(this=self._parse_bitwise(), substr=arguments[0])
             return exp.Anonymous(this="position", expressions=arguments)
+
+        def _parse_csv(self, parse_method: Callable[[], Any], sep: TokenType = TokenType.COMMA) -> list[Any]:
+            """Parse a list, which does not end with a comma."""
+
+            def parse() -> Any:  # noqa: ANN401 - sqlglot has no types here
+                found = parse_method()
+                if found is None and self._prev and self._prev.token_type is sep:
+                    self.raise_error("Expected an element of the list")
+                return found
+
+            return super()._parse_csv(parse, sep)
+
+        def _parse_limit(
+            self,
+            this: exp.Expr | None = None,
+            top: bool = False,  # noqa: FBT001, FBT002
+            skip_limit_token: bool = False,  # noqa: FBT001, FBT002
+        ) -> exp.Expr | None:
+            """Parse LIMIT, and FETCH FIRST or NEXT behind the outputs; FETCH is otherwise a name."""
+            is_name = top or self._next is None or self._next.text.upper() not in {"FIRST", "NEXT"}
+            if self._curr and self._curr.token_type is TokenType.FETCH and is_name:
+                return this
+            return super()._parse_limit(this, top, skip_limit_token)
 
         def _parse_bracket(self, this: exp.Expr | None = None) -> exp.Expr | None:
             """Parse `MAP {key: value}`, which is a function of two lists; and what sqlglot reads."""
@@ -156,7 +182,8 @@ def parse_query(sql: str) -> exp.Query | None:
     if _PIPE in sql or _QUERY.match(sql) is None:
         return None
     try:
-        trees = _DIALECT.parse(sql)
+        # sqlglot misreads $1 before a text that ends with ''.
+        trees = _DIALECT.parse(f"{sql}\n")
     except (SqlglotError, ValueError, RecursionError):
         return None
     root = trees[0] if len(trees) == 1 else None

@@ -14,7 +14,7 @@ from memwal.errors import InvalidInputError, LanceGatewayError
 from memwal.transforms.determinism import has_unstable_call
 from planner.sql.rules.dialect import write_sql
 from planner.sql.rules.types import Operations, Types
-from planner.sql.tokens import PlacedMessage
+from planner.sql.tokens import PlacedMessage, fold
 
 Family: TypeAlias = Literal[
     "decimal", "floating", "integer", "instant", "zoned", "date", "text", "bytes", "other"
@@ -39,16 +39,21 @@ _TESTS: Final[tuple[tuple[Callable[[pa.DataType], bool], Family], ...]] = (
 )
 
 
+_CAPITALS: Final = re.compile(r"(?<!\\)[A-Z]+")
+
+
 def for_texts(*patterns: str) -> Callable[[_R], _R]:
     """Mark a rule as one that changes only texts in which all of some patterns are found.
 
-    A text that concerns no rule is not parsed. What is searched is in small letters, and the types of columns
+    A text that concerns no rule is not parsed. What is searched is in small letters, as the pattern is once
+    its capital letters, but for escapes, are made small, and the types of columns
     and parameters are part of it: they are written before the text, as in
     `decimal128(10, 2) timestamp[us, tz=europe/berlin] select ..`.
     """
 
     def mark(rule: _R) -> _R:
-        rule.patterns = [re.compile(pattern, re.DOTALL) for pattern in patterns]  # type: ignore[attr-defined]
+        small = [_CAPITALS.sub(lambda found: found[0].lower(), pattern) for pattern in patterns]
+        rule.patterns = [re.compile(pattern, re.DOTALL) for pattern in small]  # type: ignore[attr-defined]
         return rule
 
     return mark
@@ -70,6 +75,11 @@ def find_family(kind: pa.DataType) -> Family:
 def is_unstable(node: exp.Expr) -> bool:
     """Return whether an expression calls a function whose result changes from call to call."""
     return has_unstable_call([call.name.upper() for call in node.find_all(exp.Func)])
+
+
+def read_name(identifier: exp.Expr) -> str:
+    """Return an identifier as DataFusion reads it."""
+    return identifier.name if identifier.args.get("quoted") else fold(identifier.name)
 
 
 class Tree:
@@ -207,6 +217,18 @@ class Tree:
         found = [pa.field(name, kind) for name, kind in outputs if name is not None and kind is not None]
         return found if len(found) == len(outputs) else ()
 
+    def find_fields(self, output: exp.Expr) -> Sequence[pa.Field]:
+        """Return the columns that an output of a SELECT stands for, without an alias; none if not known."""
+        select = output.parent_select
+        if select is None:
+            return ()
+        probe = select.copy()
+        for key in ("with_", "distinct", "order", "limit", "offset"):
+            probe.set(key, None)
+        probe.set("expressions", [output.copy()])
+        schema = self._plan(write_sql(_with_common_tables(probe, output)))
+        return () if schema is None else list(schema)
+
     def _plan(self, sql: str) -> pa.Schema | None:
         if sql not in self._schemas:
             try:
@@ -224,25 +246,26 @@ def _read_same_rows(probe: exp.Select, select: exp.Select) -> None:
 
 def _with_common_tables(probe: exp.Query, expression: exp.Expr) -> exp.Query:
     """Return a query with the common table expressions that an expression may read."""
-    tables: dict[str, exp.CTE] = {}
+    tables: list[exp.CTE] = []
     is_recursive = False
     inner: exp.Expr | None = expression
     node = expression.parent
     while node is not None:
         with_ = node if isinstance(node, exp.With) else node.args.get("with_")
-        if isinstance(with_, exp.With):
+        if isinstance(with_, exp.With) and with_ is not inner:
             is_recursive |= bool(with_.args.get("recursive"))
-            for table in with_.expressions:
-                if table is inner and not with_.args.get("recursive"):
-                    break
-                tables.setdefault(table.alias, table)
+            visible: list[exp.CTE] = with_.expressions
+            if not with_.args.get("recursive"):
+                visible = visible[: next((at for at, one in enumerate(visible) if one is inner), None)]
+            taken = {table.alias for table in tables}
+            # Those of outer queries come first, since inner ones may read them.
+            tables = [*(table for table in visible if table.alias not in taken), *tables]
         inner, node = node, node.parent
     if not tables:
         return probe
     found = probe.copy()
     own = found.args.get("with_")
-    # Those of outer queries come first, since inner ones may read them.
-    copies = [table.copy() for table in reversed(tables.values())]
+    copies = [table.copy() for table in tables]
     if own is not None:
         is_recursive |= bool(own.args.get("recursive"))
         copies = [one for one in copies if one.alias not in {table.alias for table in own.expressions}]

@@ -151,7 +151,7 @@ class _RowsPlan:
             if MULTISETS.search(text):
                 text, _ = number_equal_rows(text, find_schema)
                 written, _ = number_equal_rows(written, find_schema)
-            frame = plan_unique(bound.kind, plan, text, written, find_schema)
+            frame = plan_unique(bound.kind, plan, text, written)
             is_typed = values is not None or not bound.parameter_count
             if is_typed and may_lose_fractions(text, instants_of(self.schemas.values())):
                 refuse_lost_fractions(frame)
@@ -182,10 +182,7 @@ class _RowsPlan:
         typed = Contexts(1, None).make(typing=True, sorts_whole=False)
         self._register(typed, tables, run)
 
-        def find_schema(part: str) -> pa.Schema:
-            return typed.sql(part, param_values=dict(values) or None).schema()
-
-        optimize = partial(optimize_typed, typed, values, find_schema)
+        optimize = partial(optimize_typed, typed, values)
         return type_json(sql, optimize, partial(register_writer, context, run))
 
 
