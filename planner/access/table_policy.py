@@ -121,7 +121,7 @@ def _plan_policy(
 
 def _mend(what: str, expression: str, schema: pa.Schema) -> str:
     try:
-        return rewrite_expression(mend_expression(expression, schema, reads_json=True), schema)
+        return rewrite_expression(mend_expression(expression, reads_json=True), schema)
     except LanceGatewayError as error:
         raise _policy_error(f"{what} {expression!r}", error) from error
 

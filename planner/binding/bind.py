@@ -11,10 +11,8 @@ changed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-
-import pyarrow as pa
 
 from memwal.errors import InvalidInputError, LanceGatewayError, copy_error
 from memwal.storage.table_names import CATALOG, MAIN_SCHEMA, TableName, split_name
@@ -148,7 +146,6 @@ class _Binder:
         self.distances: set[str] = set()  # distance functions that are called
         self.json_functions: set[str] = set()  # functions that read JSON
         self.catalog_functions: set[str] = set()  # functions of pg_catalog that are called
-        self._views = 0  # number of views that were expanded
         self._sites = 0  # number of table references, those of views once per expansion
 
     def spell_out(self, text: SqlText) -> SqlText:
@@ -217,7 +214,6 @@ class _Binder:
             # Views that name other views twice multiply.
             raise trail.error(f"the statement reads more than the {MAX_RELATIONS} tables that are allowed")
         edits = drop_format(text, start)
-        views = self._views
         searches: list[tuple[FunctionSite, SearchFunction]] = []
         changes: list[FunctionSite] = []
         if references.functions:
@@ -242,7 +238,6 @@ class _Binder:
             find_names_among=lambda tokens: names.find_names_among(references, tokens, schema),
             find_number_columns=names.find_number_columns,
             find_plain=names.find_plain_columns,
-            find_instants=lambda: self._find_columns(pa.types.is_timestamp, views),
             find_vectors=lambda: find_vector_names(text, names.find_vector_columns()),
             keep_vector=self._keep_vector,
             replaced=[(call.first, call.closing) for call in (*(call for call, _ in searches), *changes)],
@@ -263,13 +258,6 @@ class _Binder:
                 if not any(begin < edit.begin and edit.end <= end for begin, end in calls)
             ]
         return splice(text.sql, edits)
-
-    def _find_columns(self, is_kind: Callable[[pa.DataType], bool], views: int) -> dict[str, pa.DataType]:
-        """Return the columns of a kind, with their types; none where views came in since.
-
-        A column of a view may have the name of another one, of a table.
-        """
-        return self.names.find_columns(is_kind) if self._views == views else {}
 
     def _keep_vector(self, numbers: list[float]) -> str:
         """Keep a long vector as a constant, and return the text that stands for it."""
@@ -411,7 +399,6 @@ class _Binder:
         self, view: Meaning, origin: int, trail: ViewTrail, alias: str | None
     ) -> list[Piece | Slot]:
         """Return a view as a derived table."""
-        self._views += 1
         resolver = self.names.resolver
         path = resolver.view_path(view.name)
         inner = trail.enter(view.name, path)

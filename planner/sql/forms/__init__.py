@@ -13,12 +13,26 @@ from __future__ import annotations
 
 from typing import Final
 
+from planner.sql.forms.functions import refused_functions, synonyms
+from planner.sql.forms.json_values import json_values
+from planner.sql.forms.literals import based_integers, fractions, local_times, uuids
 from planner.sql.forms.ranges import symmetric_ranges
+from planner.sql.forms.time_formats import time_formats
 from planner.sql.rules.dialect import find_query, parse_query, write_sql
 from planner.sql.rules.tree import Rule, Tree, concerns
 from planner.sql.tokens import SqlText, number_parameters, tokenize
 
-FORMS: Final[tuple[Rule, ...]] = (symmetric_ranges,)
+FORMS: Final[tuple[Rule, ...]] = (
+    refused_functions,
+    json_values,
+    synonyms,
+    time_formats,
+    local_times,
+    based_integers,
+    uuids,
+    fractions,
+    symmetric_ranges,
+)
 
 
 def write_forms(text: SqlText) -> SqlText:
@@ -53,9 +67,10 @@ def write_forms_of_expression(text: SqlText) -> SqlText:
     """Return an expression without these forms; see `write_forms`."""
     if not any(concerns(form, text.sql) for form in FORMS):
         return text
-    query = tokenize(f"SELECT {text.sql}")
+    # In brackets, since it is no output, which has a name.
+    query = tokenize(f"SELECT ({text.sql}\n)")
     written = write_forms(query)
-    return text if written is query else tokenize(written.sql.removeprefix("SELECT "))
+    return text if written is query else tokenize(written.sql.removeprefix("SELECT (").removesuffix(")"))
 
 
 def _number_parameters(text: SqlText) -> tuple[str, list[tuple[int, int]]]:

@@ -7,13 +7,14 @@ private, views are expanded, and the types of columns and parameters are known.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 import pyarrow as pa
 from cachetools import LRUCache
 
 from planner.sql.rules.ceilings import ceilings
+from planner.sql.rules.computed_lists import computed_lists
 from planner.sql.rules.computed_sort_keys import computed_sort_keys
 from planner.sql.rules.contained_lists import contained_lists
 from planner.sql.rules.decimal_elements import decimal_elements
@@ -24,6 +25,7 @@ from planner.sql.rules.dialect import find_query, parse_query, write_sql
 from planner.sql.rules.disjoint_lists import disjoint_lists
 from planner.sql.rules.dotted_fields import dotted_fields
 from planner.sql.rules.integer_arithmetic import integer_arithmetic
+from planner.sql.rules.late_instants import late_instants
 from planner.sql.rules.listed_arrays import listed_arrays
 from planner.sql.rules.lossy_casts import lossy_casts
 from planner.sql.rules.matched_texts import matched_texts
@@ -32,11 +34,14 @@ from planner.sql.rules.multiplied_intervals import multiplied_intervals
 from planner.sql.rules.null_replacements import null_replacements
 from planner.sql.rules.padded_texts import padded_texts
 from planner.sql.rules.powers import powers
+from planner.sql.rules.read_texts import read_texts
 from planner.sql.rules.real_literals import real_literals
 from planner.sql.rules.repeated_groups import repeated_groups
 from planner.sql.rules.rounded_decimals import rounded_decimals
+from planner.sql.rules.separate_lists import separate_lists
 from planner.sql.rules.short_times import short_times
 from planner.sql.rules.time_units import time_units
+from planner.sql.rules.times_of_day import times_of_day
 from planner.sql.rules.tree import Rule, Tree, concerns
 from planner.sql.rules.untyped_values import untyped_values
 from planner.sql.rules.uuid_literals import uuid_literals
@@ -45,6 +50,8 @@ from planner.sql.rules.windows_of_times import windows_of_times
 from planner.sql.rules.zoned_times import zoned_times
 
 RULES: Final[tuple[Rule, ...]] = (
+    separate_lists,
+    computed_lists,
     null_replacements,
     listed_arrays,
     decimal_literals,
@@ -55,7 +62,10 @@ RULES: Final[tuple[Rule, ...]] = (
     ceilings,
     padded_texts,
     wide_decimals,
+    times_of_day,
+    read_texts,
     short_times,
+    late_instants,
     time_units,
     zoned_times,
     untyped_values,
@@ -82,6 +92,7 @@ def apply_rules(
     schemas: Sequence[pa.Schema],
     types: Sequence[pa.DataType],
     find_schema: Callable[[str], pa.Schema],
+    nulls: Collection[str] = (),
 ) -> str:
     """Rewrite a query, or EXPLAIN of one, by the rules.
 
@@ -90,6 +101,7 @@ def apply_rules(
         schemas: of its tables.
         types: of its parameters.
         find_schema: plans a query over the same tables and parameters, and returns the schema of its result.
+        nulls: names of the parameters that are NULL, without "$".
 
     Returns:
         The text; the same one if no rule changes it, or if sqlglot does not read it.
@@ -98,7 +110,7 @@ def apply_rules(
         LanceGatewayError: a rule refuses the statement.
     """
     kinds = {str(kind) for kind in (*types, *(kind for schema in schemas for kind in schema.types))}
-    searched = f"{' '.join(kinds)} {sql}"
+    searched = f"{' '.join(kinds)}{' null parameters' * bool(nulls)} {sql}"
     rules = [rule for rule in RULES if concerns(rule, searched)]
     if not rules:
         return sql
@@ -106,7 +118,7 @@ def apply_rules(
     root = parse_query(sql[start:])
     if root is None:
         return sql
-    tree = Tree(root, find_schema, [column for schema in schemas for column in schema])
+    tree = Tree(root, find_schema, [column for schema in schemas for column in schema], nulls=nulls)
     for rule in rules:
         rule(tree)
     return sql[:start] + write_sql(tree.root) if tree.is_changed else sql
@@ -120,9 +132,9 @@ class RewrittenTexts:
     """
 
     def __init__(self) -> None:
-        self._kept: LRUCache[str, tuple[Sequence[pa.Schema], Sequence[pa.DataType], str]] = LRUCache(
-            _KEPT_TEXTS
-        )
+        self._kept: LRUCache[
+            tuple[str, Collection[str]], tuple[Sequence[pa.Schema], Sequence[pa.DataType], str]
+        ] = LRUCache(_KEPT_TEXTS)
 
     def rewrite(
         self,
@@ -130,11 +142,12 @@ class RewrittenTexts:
         schemas: Sequence[pa.Schema],
         types: Sequence[pa.DataType],
         find_schema: Callable[[str], pa.Schema],
+        nulls: tuple[str, ...] = (),
     ) -> str:
         """Return what `apply_rules` does, with the schemas in the order of the references."""
-        kept = self._kept.get(sql)
+        kept = self._kept.get((sql, nulls))
         if kept is not None and kept[0] == schemas and kept[1] == types:
             return kept[2]
-        rewritten = apply_rules(sql, schemas, types, find_schema)
-        self._kept[sql] = schemas, types, rewritten
+        rewritten = apply_rules(sql, schemas, types, find_schema, nulls)
+        self._kept[sql, nulls] = schemas, types, rewritten
         return rewritten

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cached_property
 from typing import Final, Literal, TypeAlias, TypeVar
 
@@ -86,6 +86,7 @@ class Tree:
         root: the query.
         is_changed: whether a rule changed it.
         columns: of the tables that it reads; those of UUIDs have this type, though they are texts.
+        nulls: names of the parameters that are NULL.
 
     Args:
         root: the query.
@@ -93,6 +94,7 @@ class Tree:
         columns: of the tables that it reads.
         sql: the text that errors show.
         find_position: returns the position in it of a character of the text that was parsed.
+        nulls: names of the parameters that are NULL.
     """
 
     def __init__(
@@ -103,11 +105,13 @@ class Tree:
         *,
         sql: str = "",
         find_position: Callable[[int], int] = int,
+        nulls: Collection[str] = (),
     ) -> None:
         self._sql = sql
         self._find_position = find_position
         self.root = root
         self.is_changed = False
+        self.nulls = nulls
         self._find_schema = find_schema
         self.columns = tuple(columns)
         self._schemas: dict[str, pa.Schema | None] = {}
@@ -133,6 +137,15 @@ class Tree:
         """
         starts = [one.meta["start"] for one in node.walk() if "start" in one.meta]
         return kind(PlacedMessage(self._sql, self._find_position(min(starts, default=0)), what))
+
+    def find_text(self, node: exp.Expr) -> str:
+        """Return an expression as the user wrote it, if its places show where it begins and ends."""
+        starts = [one.meta["start"] for one in node.walk() if "start" in one.meta]
+        ends = [one.meta["end"] for one in node.walk() if "end" in one.meta]
+        if not starts:
+            return write_sql(node)
+        text = self._sql[self._find_position(min(starts)) : self._find_position(max(ends)) + 1]
+        return text if text.count("(") == text.count(")") else write_sql(node)
 
     def guess_families(self, expression: exp.Expr) -> frozenset[Family] | None:
         """Return the families that an expression may be of, without planning it; None if it may be any."""
@@ -234,25 +247,26 @@ def _read_same_rows(probe: exp.Select, select: exp.Select) -> None:
 
 def _with_common_tables(probe: exp.Query, expression: exp.Expr) -> exp.Query:
     """Return a query with the common table expressions that an expression may read."""
-    tables: dict[str, exp.CTE] = {}
+    tables: list[exp.CTE] = []
     is_recursive = False
     inner: exp.Expr | None = expression
     node = expression.parent
     while node is not None:
         with_ = node if isinstance(node, exp.With) else node.args.get("with_")
-        if isinstance(with_, exp.With):
+        if isinstance(with_, exp.With) and with_ is not inner:
             is_recursive |= bool(with_.args.get("recursive"))
-            for table in with_.expressions:
-                if table is inner and not with_.args.get("recursive"):
-                    break
-                tables.setdefault(table.alias, table)
+            level = list(with_.expressions)
+            if not with_.args.get("recursive"):
+                level = level[: next((at for at, table in enumerate(level) if table is inner), None)]
+            known = {table.alias for table in tables}
+            # Those of outer queries come first, since inner ones may read them.
+            tables = [*(table for table in level if table.alias not in known), *tables]
         inner, node = node, node.parent
     if not tables:
         return probe
     found = probe.copy()
     own = found.args.get("with_")
-    # Those of outer queries come first, since inner ones may read them.
-    copies = [table.copy() for table in reversed(tables.values())]
+    copies = [table.copy() for table in tables]
     if own is not None:
         is_recursive |= bool(own.args.get("recursive"))
         copies = [one for one in copies if one.alias not in {table.alias for table in own.expressions}]

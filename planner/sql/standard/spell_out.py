@@ -20,12 +20,6 @@ from planner.sql.rewrites.clauses import rewrite_like_escapes
 from planner.sql.standard.aggregates.counted_rows import count_distinct_rows
 from planner.sql.standard.aggregates.opposite_orders import hide_falling_keys
 from planner.sql.standard.aggregates.orders import move_aggregate_orders
-from planner.sql.standard.instants.formats import FORMATTED, translate_formats
-from planner.sql.standard.instants.fractions import name_units
-from planner.sql.standard.instants.late_instants import name_late_units
-from planner.sql.standard.instants.local_times import LOCAL, tell_local_times
-from planner.sql.standard.instants.read_texts import READERS, type_read_texts
-from planner.sql.standard.instants.time_units import name_time_units
 from planner.sql.standard.merged_columns import merge_columns
 from planner.sql.standard.orders.every_output import sort_by_every_output
 from planner.sql.standard.orders.frames import leave_out_exclusions
@@ -33,15 +27,8 @@ from planner.sql.standard.orders.named_windows import expand_windows
 from planner.sql.standard.orders.ties import keep_ties
 from planner.sql.standard.repeated_keys import leave_out_repeated_keys
 from planner.sql.standard.row_values import compare_fields, list_members
-from planner.sql.standard.spellings.hexadecimals import write_decimals
 from planner.sql.standard.spellings.joins import HALVES, name_columns, name_sides
-from planner.sql.standard.spellings.json_changes import cast_to_json, test_json, write_json_changes
-from planner.sql.standard.spellings.json_paths import ARROWS, JSON_CALLS, write_arrows, write_json_calls
-from planner.sql.standard.spellings.json_values import CHANGES, JSON_TYPES, VALUES, write_json_values
-from planner.sql.standard.spellings.refusals import REFUSED, refuse_functions
-from planner.sql.standard.spellings.synonyms import SYNONYMS, write_synonyms
-from planner.sql.standard.spellings.uuids import cast_to_uuids
-from planner.sql.tokens import STRING, SqlText, number_parameters, tokenize
+from planner.sql.tokens import SqlText, number_parameters, tokenize
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,23 +46,8 @@ class Form:
 
 FORMS: Final = (
     Form(frozenset({"ESCAPE"}), rewrite_like_escapes),
-    Form(frozenset(REFUSED), refuse_functions),
-    Form(frozenset(ARROWS), write_arrows),
-    Form(JSON_CALLS, write_json_calls),
-    Form(frozenset({"JSON"}), test_json),
-    # These see by calls and casts of others what is JSON.
-    Form(CHANGES, write_json_changes),
-    Form(VALUES, write_json_values),
-    Form(JSON_TYPES, cast_to_json),
-    Form(SYNONYMS, write_synonyms),
-    Form(FORMATTED, translate_formats),
-    Form(READERS, type_read_texts),
     Form(HALVES, name_sides),
     Form(frozenset({"FROM"}), name_columns),
-    Form(LOCAL, tell_local_times),
-    Form(frozenset({STRING}), write_decimals),
-    Form(frozenset({"TIME"}), name_time_units),
-    Form(frozenset({"UUID"}), cast_to_uuids),
     Form(frozenset({"DISTINCT"}), count_distinct_rows),
     Form(frozenset({"EXCLUDE"}), leave_out_exclusions),
     Form(frozenset({"ALL"}), sort_by_every_output),
@@ -85,8 +57,6 @@ FORMS: Final = (
     Form(frozenset({"GROUP"}), leave_out_repeated_keys),
     Form(frozenset({"TIES"}), keep_ties),
     Form(frozenset({"USING"}), merge_columns),
-    Form(frozenset({"TIMESTAMP", "TIMESTAMPTZ"}), name_units),
-    Form(frozenset({"TIMESTAMP", "TIMESTAMPTZ"}), name_late_units),
     Form(frozenset({"=", "<>", "!=", "<", "<=", ">", ">=", "IN", "BETWEEN"}), compare_fields),
     Form(frozenset({"VALUES"}), list_members),
 )

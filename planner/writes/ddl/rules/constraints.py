@@ -171,7 +171,7 @@ def _find_free_name(table: str, constraint: Constraint, taken: Collection[str]) 
 def _build_check(written: Constraint, schema: pa.Schema) -> Constraint:
     what = f"constraint {written.name!r}, CHECK ({written.expression})"
     try:
-        expression = rewrite_expression(mend_expression(written.expression, schema), schema)
+        expression = rewrite_expression(mend_expression(written.expression), schema)
         parsed = parse_expression(expression, schema)
         if parsed.unstable:
             msg = (
