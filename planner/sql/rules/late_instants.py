@@ -14,7 +14,6 @@ from sqlglot import exp
 from planner.sql.rules.dialect import parse_expression
 from planner.sql.rules.groups import Use, cast_to, find_groups
 from planner.sql.rules.tree import Tree, for_texts
-from planner.sql.type_names import name_type
 
 _LATE_YEAR: Final = (
     r"(?:0\d{3}|1[0-5]\d\d|16[0-6]\d|167[0-7]|226[2-9]|22[7-9]\d|2[3-9]\d\d|[3-9]\d{3}|\d{5,6})"
@@ -26,7 +25,7 @@ _YEARS: Final = range(1678, 2262)
 _UTC: Final = frozenset({"UTC", "+00:00"})
 _TYPES: Final = frozenset({exp.DType.DATE, exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ})
 _COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
-_FIRST_DAYS: Final[Mapping[str, str]] = MappingProxyType(
+_STARTS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "week": "arrow_cast(arrow_cast(CAST(x AS DATE), 'Int32') - (date_part('isodow', x) - 1), 'Date32')",
         "month": "make_date(date_part('year', x), date_part('month', x), 1)",
@@ -34,7 +33,11 @@ _FIRST_DAYS: Final[Mapping[str, str]] = MappingProxyType(
         "year": "make_date(date_part('year', x), 1, 1)",
     }
 )
-"""Unit -> its first day."""
+"""Unit -> its first day in the time x."""
+_ZONED_STARTS: Final[Mapping[str, str]] = MappingProxyType(
+    {"hour": "date_trunc('hour', arrow_cast(x, 'Timestamp(us)'))", "day": "CAST(x AS DATE)"}
+)
+"""Other units that times in UTC have no start of."""
 _BIN: Final = "arrow_cast(x, 'Int64') - ((arrow_cast(x, 'Int64') - {0}) % {1} + {1}) % {1}"
 _MICROSECONDS: Final = MappingProxyType(
     {
@@ -57,8 +60,8 @@ def late_instants(tree: Tree) -> None:
     """Keep DataFusion from bringing times to nanoseconds that have none.
 
         SELECT id, date_trunc('month', ts) AS x FROM t WHERE ts < '9999-12-31'
-    ->  SELECT id, coalesce(arrow_cast(make_date(date_part('year', ts), date_part('month', ts), 1),
-            'Timestamp(Microsecond, None)'), date_trunc('month', ts)) AS x
+    ->  SELECT id, arrow_cast(make_date(date_part('year', ts), date_part('month', ts), 1),
+            'Timestamp(Microsecond, None)') AS x
         FROM t WHERE ts < arrow_cast('9999-12-31', 'Timestamp(Microsecond, None)')
     """
     for group in find_groups(tree):
@@ -125,29 +128,27 @@ def _compute_in_microseconds(tree: Tree, call: exp.Anonymous) -> None:
     if name not in {"DATE_TRUNC", "DATETRUNC", "DATE_BIN"}:
         return
     kind = tree.find_type(value)
-    if kind is None or not pa.types.is_timestamp(kind) or kind.unit == "ns":
+    if kind is None or not pa.types.is_timestamp(kind) or kind.unit == "ns" or kind.tz not in {None, *_UTC}:
         return
     if name == "DATE_BIN":
         start = _find_bin(first, arguments[2:], kind)
-    elif kind.tz in {None, *_UTC} and isinstance(first, exp.Literal):
-        days = _FIRST_DAYS if kind.tz is None else {"day": "CAST(x AS DATE)", **_FIRST_DAYS}
-        start = days.get(first.name.lower())
     else:
-        start = None
+        starts = _STARTS if kind.tz is None else {**_STARTS, **_ZONED_STARTS}
+        start = starts.get(first.name.lower()) if isinstance(first, exp.Literal) else None
     if start is not None:
-        new = parse_expression(f"coalesce(arrow_cast({start}, '{name_type(kind)}'), y)")
+        new = cast_to(parse_expression(start), kind)
         for column in list(new.find_all(exp.Column)):
-            column.replace((value if column.name == "x" else call).copy())
+            column.replace(value.copy())
         tree.replace(call, new)
 
 
 def _find_bin(length: exp.Expr, origin: list[exp.Expr], kind: pa.TimestampType) -> str | None:
-    """Return the start of the bin of a time x; None for months, zones, and an origin of rows."""
+    """Return the start of the bin of a time x; None for months, and for an origin of rows."""
     unit = length.args.get("unit") if isinstance(length, exp.Interval) else None
     microseconds = _MICROSECONDS.get(unit.name.upper().removesuffix("S")) if unit is not None else None
     number = length.name
     start = _read_origin(origin)
-    if microseconds is None or start is None or kind.tz is not None or not number.isdecimal():
+    if microseconds is None or start is None or not number.isdecimal():
         return None
     each = 1_000_000 // _PER_SECOND[kind.unit]
     step = int(number) * microseconds

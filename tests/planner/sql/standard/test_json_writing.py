@@ -49,8 +49,8 @@ JUDGED = (
     "WITH q AS (SELECT to_json(st) AS w FROM t) SELECT json_type(w) AS x, w ->> 'q' AS y FROM q",
     "WITH q AS (SELECT to_json(id) AS w FROM t), r AS (SELECT w, to_json(w) AS v FROM q) SELECT id FROM t",
     (
-        "WITH q AS (SELECT id AS v FROM t), r AS (SELECT v AS w FROM q), s AS (SELECT to_json(w) AS x FROM r) "
-        "SELECT x FROM s"
+        "WITH q AS (SELECT id AS v FROM t), r AS (SELECT v AS w FROM q), "
+        "s AS (SELECT to_json(w) AS x FROM r) SELECT x FROM s"
     ),
     "WITH r AS (SELECT to_json(s) AS w, count(*) FROM t GROUP BY to_json(s)) SELECT id FROM t",
     "WITH s AS (SELECT to_json(id) AS w FROM t) SELECT s AS x FROM t",
