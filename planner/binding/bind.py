@@ -35,8 +35,8 @@ from planner.binding.key_query import find_key_query
 from planner.binding.names import Meaning, NameResolver, StatementNames, ViewTrail
 from planner.binding.rewrites import NESTED, REWRITES, Names
 from planner.binding.statement_kinds import classify_statement, drop_format
-from planner.binding.tools.postgres_words import speak_datafusion
-from planner.binding.tools.session_functions import WORDS, Asker, tell_asker
+from planner.binding.tools.postgres_words import postgres_words
+from planner.binding.tools.session_functions import Asker, name_asker
 from planner.binding.tools.show_lists import LISTED, list_by_query, show_table, shows_table
 from planner.binding.value_types import find_computed
 from planner.search.search_call import (
@@ -159,11 +159,9 @@ class _Binder:
                 what = "view" if text.words[2] == "VIEW" else "table or view"
                 raise text.error(site.first, f"The name of a {what} is expected, and it is none")
             text = show_table(text, meaning.name, is_view=meaning.table is None)
-        if not WORDS.isdisjoint(text.words):
-            text = tell_asker(text, self._asker)
-        text = speak_datafusion(text)
+        text = spell_out(text, (name_asker(self._asker), postgres_words))
         self.catalog_functions |= OWN_NAMES.intersection(text.names.values())
-        return spell_out(text)
+        return text
 
     def query(self, text: SqlText, start: int) -> list[Piece | Slot]:
         """Return the pieces of a query, or of EXPLAIN or DESCRIBE with a query from token `start` on."""

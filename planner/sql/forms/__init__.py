@@ -11,6 +11,7 @@ after, and titled pairs in `tests/planner/data/forms/`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from planner.sql.forms.functions import refused_functions, synonyms
@@ -35,8 +36,12 @@ FORMS: Final[tuple[Rule, ...]] = (
 )
 
 
-def write_forms(text: SqlText) -> SqlText:
+def write_forms(text: SqlText, forms: Sequence[Rule] = FORMS) -> SqlText:
     """Return a query, or EXPLAIN of one, without these forms.
+
+    Args:
+        text: of the statement.
+        forms: in the order in which they are written.
 
     Returns:
         The statement; the same object if it has none of them, or if sqlglot does not read it.
@@ -44,7 +49,7 @@ def write_forms(text: SqlText) -> SqlText:
     Raises:
         LanceGatewayError: a form can't be written for DataFusion; with the place in the text.
     """
-    forms = [form for form in FORMS if concerns(form, text.sql)]
+    forms = [form for form in forms if concerns(form, text.sql)]
     if not forms:
         return text
     numbered, added = _number_parameters(text)

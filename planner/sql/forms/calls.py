@@ -34,6 +34,23 @@ def list_calls(tree: Tree, names: Collection[str]) -> Iterator[exp.Anonymous]:
             yield node
 
 
+def list_plain_calls(tree: Tree, schema: str = "pg_catalog") -> Iterator[tuple[exp.Expr, exp.Anonymous]]:
+    """Yield calls from the inside out that are in no schema, or in one that counts as none.
+
+    Args:
+        tree: to search.
+        schema: that counts as none.
+
+    Returns:
+        Each call with its schema, and without.
+    """
+    for call in list(tree.root.find_all(exp.Anonymous))[::-1]:
+        if not isinstance(call.parent, exp.Dot):
+            yield call, call
+        elif isinstance(call.parent.this, exp.Identifier) and call.parent.this.name == schema:
+            yield call.parent, call
+
+
 def fill(template: str, *arguments: exp.Expr) -> exp.Expr:
     """Return an expression with arguments in the places of $1, $2, .."""
     whole = exp.Paren(this=_parse(template).copy())

@@ -123,6 +123,10 @@ class DataFusion(Postgres):
         """Reads a function as its name and its arguments."""
 
         FUNCTIONS: ClassVar[dict[str, Any]] = {}
+        FUNC_TOKENS: ClassVar[set[TokenType]] = {
+            *PostgresParser.FUNC_TOKENS,
+            *(TokenType.DATABASE, TokenType.SCHEMA),
+        }
         FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
             name: parser
             for name, parser in PostgresParser.FUNCTION_PARSERS.items()

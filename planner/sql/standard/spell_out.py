@@ -10,13 +10,15 @@ text that has none of these forms stays as it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from planner.sql.edits import Edit, apply_edits
+from planner.sql.forms import FORMS as TREE_FORMS
 from planner.sql.forms import write_forms, write_forms_of_expression
 from planner.sql.rewrites.clauses import rewrite_like_escapes
+from planner.sql.rules.tree import Rule
 from planner.sql.standard.aggregates.counted_rows import count_distinct_rows
 from planner.sql.standard.aggregates.opposite_orders import hide_falling_keys
 from planner.sql.standard.aggregates.orders import move_aggregate_orders
@@ -62,8 +64,13 @@ FORMS: Final = (
 )
 
 
-def spell_out(text: SqlText, *, is_expression: bool = False) -> SqlText:
+def spell_out(text: SqlText, own: Sequence[Rule] = (), *, is_expression: bool = False) -> SqlText:
     """Return the statement, or the expression, without these forms; the same object if it has none.
+
+    Args:
+        text: of the statement.
+        own: other forms over the tree, which are written first.
+        is_expression: whether it is no statement.
 
     Raises:
         LanceGatewayError: one of them can't be written for DataFusion.
@@ -79,7 +86,7 @@ def spell_out(text: SqlText, *, is_expression: bool = False) -> SqlText:
             edits = list(form.edits(text))
         if edits:
             text = tokenize(apply_edits(text.sql, edits))
-    return write_forms_of_expression(text) if is_expression else write_forms(text)
+    return write_forms_of_expression(text) if is_expression else write_forms(text, (*own, *TREE_FORMS))
 
 
 def _number(text: SqlText) -> SqlText:
