@@ -174,11 +174,18 @@ class Frames:
         register(context)
         schemas = [leaf.schema for leaf in leaves.values()]
         try:
-            replan = partial(plan_text, context, bound.kind, values=values, is_typed=not untyped)
+            replan = partial(
+                plan_text,
+                context,
+                bound.kind,
+                values=values,
+                is_typed=not untyped,
+                is_mended=bound.is_mended,
+            )
             plan_part = partial(self._plan_part, context, values, {})
-            types = [value.type for value in values.values()]
+            types = {name: value.type for name, value in values.items()}
             read = (catalog.table(one.table, one.as_of).base for one in bound.references)
-            told = [_tell_uuids(*pair) for pair in zip(schemas, read, strict=True)]
+            told = dict(zip(leaves, map(_tell_uuids, schemas, read), strict=True))
             nulls = () if typing else tuple(name for name, value in values.items() if not value.is_valid)
             text = self._rewritten.rewrite(text, told, types, plan_part, nulls)
             if not WRITERS.isdisjoint(bound.json_functions):

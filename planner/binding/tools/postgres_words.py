@@ -86,7 +86,7 @@ def speak_datafusion_sql(sql: str) -> str:
     Raises:
         LanceGatewayError: it can't be tokenized, or see there.
     """
-    return write_forms(tokenize(sql), (postgres_words,)).sql if concerns(postgres_words, sql) else sql
+    return write_forms(tokenize(sql), (postgres_words,)).sql if concerns(postgres_words, sql.lower()) else sql
 
 
 def _write_syntax(tree: Tree, node: exp.Expr) -> None:

@@ -10,7 +10,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from planner.sql.forms.calls import fill, list_plain_calls, put
+from planner.sql.forms.calls import fill, for_calls, list_plain_calls, put
 from planner.sql.rules.tree import Rule, Tree, for_texts
 from planner.system.catalogs.fixed_settings import SERVER_VERSION, find_fixed_setting
 
@@ -70,7 +70,7 @@ def name_asker(asker: Asker) -> Rule:
     sessions do not have in common.
     """
 
-    @for_texts(rf"\b(?:{'|'.join(_RESERVED)})\b|\b(?:{'|'.join(_CALLED)})\s*\(")
+    @for_texts(rf"\b(?:{'|'.join(_RESERVED).lower()})\b|{for_calls(_CALLED)}")
     def session_functions(tree: Tree) -> None:
         for whole, call in list_plain_calls(tree):
             value = _compute(tree, call, asker) if call.name.upper() in _CALLED else None

@@ -49,7 +49,7 @@ def write_forms(text: SqlText, forms: Sequence[Rule] = FORMS) -> SqlText:
     Raises:
         LanceGatewayError: a form can't be written for DataFusion; with the place in the text.
     """
-    forms = [form for form in forms if concerns(form, text.sql)]
+    forms = [form for form in forms if concerns(form, text.sql.lower())]
     if not forms:
         return text
     numbered, added = _number_parameters(text)
@@ -70,7 +70,7 @@ def write_forms(text: SqlText, forms: Sequence[Rule] = FORMS) -> SqlText:
 
 def write_forms_of_expression(text: SqlText) -> SqlText:
     """Return an expression without these forms; see `write_forms`."""
-    if not any(concerns(form, text.sql) for form in FORMS):
+    if not any(concerns(form, text.sql.lower()) for form in FORMS):
         return text
     # In brackets, since it is no output, which has a name.
     query = tokenize(f"SELECT ({text.sql}\n)")

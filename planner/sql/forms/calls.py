@@ -18,7 +18,7 @@ _ENCLOSING: Final = (exp.Anonymous, exp.Array, exp.Case, exp.Cast, exp.If, exp.P
 
 def for_calls(names: Collection[str]) -> str:
     """Return the pattern of texts that may call one of some functions."""
-    return rf"\b(?:{'|'.join(names)})\s*\("
+    return rf"\b(?:{'|'.join(names).lower()})\s*\("
 
 
 def list_calls(tree: Tree, names: Collection[str]) -> Iterator[exp.Anonymous]:
