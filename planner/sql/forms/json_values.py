@@ -253,6 +253,7 @@ def _wrap(node: exp.Expr, call: exp.Expr, inner: exp.Expr) -> exp.Expr:
 
 
 def _change(tree: Tree, call: exp.Expr, name: str) -> exp.Expr:
+    document: exp.Expr
     document, *arguments = call.expressions or [exp.null()]
     if name == "JSONB_SET":
         return _set_at_keys(tree, call, [document, *arguments])
