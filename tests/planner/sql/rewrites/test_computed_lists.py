@@ -43,6 +43,7 @@ def engine(root: Path, open_engine: Callable[[Path], QueryEngine]) -> QueryEngin
         "SELECT id, s || 'a' IN (coalesce(s, s, 'z') || 'a', 'q') AS x FROM t",
         "SELECT id, n + 0 IN (CASE WHEN 1 = 2 THEN 3 END, 8) AS x FROM t",
         "SELECT id FROM t WHERE n IN (7, 0, (SELECT count(DISTINCT u.s) FROM t u WHERE u.id = t.id), 5)",
+        "SELECT bool_or(x) FROM (SELECT n + 0 IN (coalesce(n, id), 8) AS x, id FROM t) q GROUP BY id",
         "SELECT id FROM t WHERE 5 IN (7, (SELECT max(u.n) FROM t u), 6)",
         "SELECT max(n) IN (CASE WHEN max(id) > 2 THEN 3 END, 8) AS x FROM t",
         "SELECT n + 0 IN (CASE WHEN n > 2 THEN 3 END, 8) AS x FROM t GROUP BY n",
