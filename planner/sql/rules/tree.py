@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias, TypeVar
 
@@ -89,6 +89,7 @@ class Tree:
         root: the query.
         is_changed: whether a rule changed it.
         columns: of the tables that it reads; those of UUIDs have this type, though they are texts.
+        nulls: names of the parameters that are NULL.
 
     Args:
         root: the query.
@@ -96,9 +97,9 @@ class Tree:
         schemas: name of a table that it reads -> its columns.
         parameters: name of a parameter, without "$" -> its type.
         operations: types of operations that are known from other queries.
-        columns: of the tables that it reads.
         sql: the text that errors show.
         find_position: returns the position in it of a character of the text that was parsed.
+        nulls: names of the parameters that are NULL.
     """
 
     def __init__(
@@ -111,11 +112,13 @@ class Tree:
         *,
         sql: str = "",
         find_position: Callable[[int], int] = int,
+        nulls: Collection[str] = (),
     ) -> None:
         self._sql = sql
         self._find_position = find_position
         self.root = root
         self.is_changed = False
+        self.nulls = nulls
         self.columns = tuple(column for schema in schemas.values() for column in schema)
         self._find_schema = find_schema
         self._schemas: dict[str, pa.Schema | None] = {}
@@ -152,6 +155,15 @@ class Tree:
         """
         starts = [one.meta["start"] for one in node.walk() if "start" in one.meta]
         return kind(PlacedMessage(self._sql, self._find_position(min(starts, default=0)), what))
+
+    def find_text(self, node: exp.Expr) -> str:
+        """Return an expression as the user wrote it, if its places show where it begins and ends."""
+        starts = [one.meta["start"] for one in node.walk() if "start" in one.meta]
+        ends = [one.meta["end"] for one in node.walk() if "end" in one.meta]
+        if not starts:
+            return write_sql(node)
+        text = self._sql[self._find_position(min(starts)) : self._find_position(max(ends)) + 1]
+        return text if text.count("(") == text.count(")") else write_sql(node)
 
     def guess_families(self, expression: exp.Expr) -> frozenset[Family] | None:
         """Return the families that an expression may be of, without planning it; None if it may be any."""
