@@ -24,6 +24,7 @@ from planner.plans.prepared_query import Constant, PreparedQuery
 from planner.plans.query_planner import LONG_STATEMENT, QueryPlanner
 from planner.scans.settings import DEFAULT_SETTINGS, SessionSettings, Shortcut
 from planner.sql.dialects.translate import NATIVE
+from planner.sql.statement_reader import StatementReader
 from planner.writes.ddl.alter import prepare_alter
 from planner.writes.ddl.create import prepare_create
 from planner.writes.ddl.drop import prepare_drop
@@ -93,7 +94,7 @@ def _find_word(sql: str) -> str:
 
 
 def _read_word(sql: str) -> str:
-    reader = read_statement(sql).reader()
+    reader = StatementReader(read_statement(sql).text)
     if reader.word == "WITH":
         reader.common_tables()
     return reader.word.lower()

@@ -14,7 +14,9 @@ from sqlglot.dialects.postgres import Postgres
 from sqlglot.errors import SqlglotError
 from sqlglot.generators.postgres import PostgresGenerator
 from sqlglot.parsers.postgres import PostgresParser
-from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokenizer_core import Token, TokenType
+
+from planner.sql.tokens import SqlText
 
 _TYPES: Final = {
     exp.DType.TINYINT: "TINYINT",
@@ -138,6 +140,27 @@ class DataFusion(Postgres):
                 f"TRY_CAST({writer.sql(cast, 'this')} AS {writer.sql(cast, 'to')})"
             ),
         }
+
+
+_KEYWORDS: Final = DataFusion.Tokenizer.KEYWORDS
+_FIRST_WORDS: Final = frozenset(words.split()[0] for words in _KEYWORDS if " " in words)
+
+
+def read_tokens(text: SqlText) -> list[Token]:
+    """Return the tokens of a text for the parser, in which keywords are known."""
+    found: list[Token] = []
+    words, at = text.words, 0
+    while at < len(text.tokens):
+        token, last, kind = text.tokens[at], at, _KEYWORDS.get(words[at])
+        if words[at] in _FIRST_WORDS and (pair := f"{words[at]} {words[at + 1]}") in _KEYWORDS:
+            kind, last = _KEYWORDS[pair], at + 1
+        if kind is not None and (token.token_type is TokenType.VAR or last > at):
+            end = text.tokens[last].end
+            written = text.sql[token.start : end + 1]
+            token = Token(kind, written, token.line, token.col, token.start, end, token.comments)
+        found.append(token)
+        at = last + 1
+    return found
 
 
 def find_query(sql: str) -> int:

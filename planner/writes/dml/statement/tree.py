@@ -1,0 +1,245 @@
+"""Reads a statement that writes as one tree, whose parts know their places in the text.
+
+Queries of the statement are made of its text, see `planner.writes.dml.statement.text.Splice`; the tree says
+what its parts are, and where they begin and end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar, Final, TypeVar
+
+from sqlglot import exp
+from sqlglot.errors import ParseError
+from sqlglot.tokenizer_core import Token, TokenType
+
+from memwal.errors import InvalidInputError, UnsupportedError
+from planner.sql.rules.dialect import DataFusion, read_tokens
+from planner.sql.tokens import PlacedMessage, SqlText, fold
+
+S = TypeVar("S", exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.TruncateTable)
+_PLACE: Final = "place"
+_PLACED: Final = (
+    "_parse_column",
+    "_parse_ddl_select",
+    "_parse_equality",
+    "_parse_expression",
+    "_parse_placeholder",
+    "_parse_table",
+    "_parse_value",
+    "_parse_with",
+)
+"""Methods that parse parts of which queries are made, besides `_parse_disjunction`."""
+_CONSTANTS: Final = frozenset(
+    {TokenType.NUMBER, TokenType.STRING, TokenType.NULL, TokenType.TRUE, TokenType.FALSE}
+)
+_JSON_CALLS: Final = ("JSON_OBJECT", "JSON_ARRAY", "JSON_OBJECTAGG", "JSON_ARRAYAGG")
+_JSON_WORDS: Final = frozenset({"KEY", "VALUE", "FORMAT", "ABSENT", "ON", "RETURNING", "WITH", "WITHOUT"})
+
+
+class _Parser(DataFusion.Parser):
+    """Parses statements that write, and notes the places of their parts."""
+
+    FUNCTION_PARSERS: ClassVar[dict[str, Any]] = DataFusion.Parser.FUNCTION_PARSERS | {
+        name: lambda self, name=name: self._parse_json_call(name) for name in _JSON_CALLS
+    }
+    STATEMENT_PARSERS: ClassVar[dict[TokenType, Any]] = DataFusion.Parser.STATEMENT_PARSERS | {
+        TokenType.REPLACE: lambda self: self._parse_insert()
+    }
+
+    def raise_error(self, message: str, token: Token | None = None) -> None:
+        token = token or self._curr
+        what = f"unexpected {token.text!r}" if token else "the statement ends too early; it ends"
+        error = ParseError(message)
+        place = token.start if token else len(self.sql)
+        error.args = (PlacedMessage(self.sql, place, f"Syntax error: {what}"),)
+        raise error
+
+    def _expect(self, *words: str) -> None:
+        if not self._match_text_seq(*words):
+            self.raise_error(" ".join(words))
+
+    def _parse_csv(self, parse_method: Callable[[], Any], sep: TokenType = TokenType.COMMA) -> list[Any]:
+        """Parse a list; something follows each comma."""
+
+        def parse_item() -> Any:  # noqa: ANN401 - sqlglot has no types here
+            item = parse_method()
+            if item is None and self._prev.token_type == sep:
+                self.raise_error("an item")
+            return item
+
+        return super()._parse_csv(parse_item, sep)
+
+    def _parse_expression(self) -> exp.Expr | None:
+        """Parse an expression; in long lists of rows, most are constants."""
+        is_last = self._next.token_type in (TokenType.COMMA, TokenType.R_PAREN)
+        if self._curr.token_type not in _CONSTANTS or not is_last:
+            return super()._parse_expression()
+        self._advance()
+        parse: Callable[[_Parser, Token], exp.Expr] = self.PRIMARY_PARSERS[self._prev.token_type]
+        return parse(self, self._prev)
+
+    def _parse_disjunction(self) -> exp.Expr | None:
+        first, condition = self._curr, super()._parse_disjunction()
+        if condition is not None:
+            condition.meta[_PLACE] = range(first.start, self._prev.end + 1)
+        elif self._prev.token_type in (TokenType.AND, TokenType.ON):
+            self.raise_error("a condition")
+        return condition
+
+    def _parse_json_call(self, name: str) -> exp.Expr:
+        """Parse the arguments of a JSON constructor, between which there are words and colons."""
+        arguments = []
+        while self._curr and self._curr.token_type is not TokenType.R_PAREN:
+            if self._curr.text.upper() in _JSON_WORDS or (argument := self._parse_disjunction()) is None:
+                self._advance()
+            else:
+                arguments.append(argument)
+        return exp.Anonymous(this=name, expressions=arguments)
+
+    def _parse_insert(self) -> exp.Insert:
+        if self._match(TokenType.OVERWRITE):
+            message = PlacedMessage(self.sql, self._prev.start, "INSERT OVERWRITE is not supported; it is")
+            raise UnsupportedError(message)
+        is_ignored = self._match_text_seq("OR", "IGNORE") or self._match_text_seq("IGNORE")
+        self._match_text_seq("OR", "REPLACE")
+        self._expect("INTO")
+        self._match(TokenType.TABLE)
+        table: Any = self._parse_insert_table()
+        (table.this if isinstance(table, exp.Schema) else table).set("version", self._parse_version())
+        table.set("overriding", self._match_text_seq("OVERRIDING", "SYSTEM", "VALUE"))
+        by_name = self._match_text_seq("BY", "NAME")
+        self._match_text_seq("BY", "POSITION")
+        if self._match_text_seq("DEFAULT", "VALUES"):
+            source: exp.Expr | None = exp.Values(expressions=[exp.Tuple()])
+        elif not by_name and self._match(TokenType.VALUES):
+            source = exp.Values(expressions=self._parse_csv(self._parse_value))
+        elif (source := self._parse_ddl_select()) is None:
+            self.raise_error("a query")
+        conflict, returning = self._parse_on_conflict(), self._parse_returning()
+        return exp.Insert(
+            this=table,
+            by_name=by_name,
+            expression=source,
+            conflict=exp.OnConflict(action=exp.var("DO NOTHING")) if is_ignored else conflict,
+            returning=returning,
+        )
+
+    def _parse_value(self, values: bool = True) -> exp.Tuple | None:  # noqa: FBT001, FBT002 - as in sqlglot
+        """Parse [ROW] (values); a MERGE may have VALUES without columns."""
+        self._match_text_seq("ROW")
+        if self._curr.token_type is TokenType.L_PAREN:
+            return super()._parse_value(values)
+        if values:
+            self.raise_error("a row")
+        return None
+
+    def _parse_delete(self) -> exp.Delete:
+        self._match(TokenType.FROM)
+        return exp.Delete(
+            this=self._parse_table(),
+            using=self._match(TokenType.USING) and self._parse_table(joins=True),
+            where=self._parse_where(),
+            returning=self._parse_returning(),
+        )
+
+    def _parse_update(self) -> exp.Update:
+        table = self._parse_table(alias_tokens=self.UPDATE_ALIAS_TOKENS)
+        self._expect("SET")
+        return exp.Update(
+            this=table,
+            expressions=self._parse_csv(self._parse_update_assignment),
+            from_=self._match(TokenType.FROM) and self._parse_table(joins=True),
+            where=self._parse_where(),
+            returning=self._parse_returning(),
+        )
+
+    def _parse_update_assignment(self) -> exp.Expr | None:
+        """Parse column = value, or *."""
+        assignment = super()._parse_update_assignment()
+        if not isinstance(assignment, exp.EQ | exp.Star):
+            self.raise_error("=")
+        return assignment
+
+    def _parse_merge(self) -> exp.Merge:
+        self._match(TokenType.INTO)
+        table = self._parse_table()
+        self._expect("USING")
+        source = self._parse_table()
+        self._expect("ON")
+        return self.expression(
+            exp.Merge(
+                this=table,
+                using=source,
+                on=self._parse_disjunction(),
+                whens=self._parse_when_matched(),
+                returning=self._parse_returning(),
+            )
+        )
+
+    def _parse_truncate_table(self) -> exp.TruncateTable:
+        self._match(TokenType.TABLE)
+        return exp.TruncateTable(this=self._parse_table())
+
+
+def _note_place(parse: Callable[..., exp.Expr | None]) -> Callable[..., exp.Expr | None]:
+    def parse_placed(self: _Parser, *args: Any, **kwargs: Any) -> exp.Expr | None:  # noqa: ANN401
+        first = self._curr
+        node = parse(self, *args, **kwargs)
+        if node is not None:
+            node.meta[_PLACE] = range(first.start, self._prev.end + 1)
+        return node
+
+    return parse_placed
+
+
+for _name in _PLACED:
+    setattr(_Parser, _name, _note_place(getattr(_Parser, _name)))
+
+
+def parse_tree(text: SqlText, kind: type[S]) -> S:
+    """Parse a statement.
+
+    Args:
+        text: one statement.
+        kind: the statement that its first word promises.
+
+    Raises:
+        InvalidInputError: the text has a syntax error; with its place.
+        UnsupportedError: a clause is not supported.
+    """
+    try:
+        trees = _Parser(dialect=DataFusion()).parse(read_tokens(text), text.sql)
+    except ParseError as error:
+        raise InvalidInputError(error.args[0]) from None
+    except RecursionError:
+        msg = "the statement is nested too deeply: compute parts of it in a common table expression"
+        raise UnsupportedError(msg) from None
+    tree = trees[0]
+    if not isinstance(tree, kind):
+        raise text.error(0, "A statement that writes is expected; it begins")
+    return tree
+
+
+def locate(*nodes: exp.Expr | None) -> range:
+    """Return the characters from the first of some nodes to the last; none without nodes."""
+    places = [place for node in nodes if node is not None for place in _list_places(node)]
+    return (
+        range(min(place.start for place in places), max(place.stop for place in places))
+        if places
+        else range(0)
+    )
+
+
+def _list_places(node: exp.Expr) -> Iterator[range]:
+    """Yield the places of a node, or of its parts if its own is not known."""
+    for part in node.walk(prune=lambda one: _PLACE in one.meta):
+        if _PLACE in part.meta:
+            yield part.meta[_PLACE]
+        elif "start" in part.meta:
+            yield range(part.meta["start"], part.meta["end"] + 1)
+
+
+def fold_name(name: exp.Expr) -> str:
+    """Return a name as DataFusion reads it."""
+    return name.name if name.args.get("quoted") else fold(name.name)
