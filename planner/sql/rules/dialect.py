@@ -142,7 +142,23 @@ class DataFusion(Postgres):
         }
 
 
-_KEYWORDS: Final = DataFusion.Tokenizer.KEYWORDS
+_NAMES: Final = frozenset(
+    {
+        "ALTER",
+        "CREATE",
+        "DROP",
+        "GLOB",
+        "GRANT",
+        "NOTNULL",
+        "REGEXP",
+        "REVOKE",
+        "RLIKE",
+        "ROLLBACK",
+        "VARIADIC",
+    }
+)
+"""Keywords of sqlglot that are names in DataFusion."""
+_KEYWORDS: Final = {word: kind for word, kind in DataFusion.Tokenizer.KEYWORDS.items() if word not in _NAMES}
 _FIRST_WORDS: Final = frozenset(words.split()[0] for words in _KEYWORDS if " " in words)
 
 

@@ -196,7 +196,7 @@ def prepare_insert(
     else:
         source = session.prepare(_build_query(statement))
         columns = _match_query_columns(statement, target, source.schema)
-    if not statement.tree.this.args["overriding"]:
+    if not statement.tree.args["overriding"]:
         given = columns
         if isinstance(source, ValuesRows):
             given = tuple([one.field.name for one in source.columns if len(one.defaulted) < source.count])
@@ -257,12 +257,10 @@ def _resolve_columns(statement: Statement[exp.Insert], target: Target) -> tuple[
     Raises:
         InvalidInputError: a column is unknown, or listed twice.
     """
-    if not isinstance(statement.tree.this, exp.Schema):
+    if not statement.tree.args["columns"]:
         return tuple(target.schema.names)
     seen: set[str] = set()
-    for column in statement.tree.this.expressions:
-        if not isinstance(column, exp.Identifier):
-            raise statement.error(column, "The name of a column is expected; something else is")
+    for column in statement.tree.args["columns"]:
         name = fold_name(column)
         try:
             target.check_column(name)
@@ -271,7 +269,7 @@ def _resolve_columns(statement: Statement[exp.Insert], target: Target) -> tuple[
         if name in seen:
             raise statement.error(column, f"Column {name!r} is given twice; again")
         seen.add(name)
-    return tuple(map(fold_name, statement.tree.this.expressions))
+    return tuple(map(fold_name, statement.tree.args["columns"]))
 
 
 def _match_query_columns(

@@ -37,7 +37,6 @@ from planner.writes.dml.values.set_clause import (
     SetColumns,
     prepare_set_columns,
     read_assignments,
-    read_column,
 )
 from planner.writes.dml.writing_step import Outcome, empty_outcome
 
@@ -64,13 +63,6 @@ class Action(Enum):
     DELETE = "DELETE"
     INSERT = "INSERT"
     NOTHING = "DO NOTHING"
-
-
-_ACTIONS = {
-    Match.MATCHED: (Action.UPDATE, Action.DELETE, Action.NOTHING),
-    Match.NOT_BY_TARGET: (Action.INSERT, Action.NOTHING),
-    Match.NOT_BY_SOURCE: (Action.UPDATE, Action.DELETE, Action.NOTHING),
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,13 +221,16 @@ def prepare_merge(
         raise InvalidInputError(msg)
     strong = session.with_strong_consistency()
     source_schema: pa.Schema | None = None
-    if any(map(_has_all_columns, whens)):
+    if any(isinstance(when.args["then"].this, exp.Star) for when in whens):
         query = Splice(statement).copy(statement.common_tables).add(" SELECT * FROM ").copy(source).build()
         source_schema = strong.prepare(query).schema
     clauses = []
     for at, when in enumerate(whens):
-        match, action = _read_action(statement, when)
-        columns = _prepare_columns(statement, when, target, source_schema)
+        then, is_by_source = when.args["then"], when.args["source"]
+        match = Match.NOT_BY_SOURCE if is_by_source else Match.NOT_BY_TARGET
+        match = Match.MATCHED if when.args["matched"] else match
+        action = Action(then.name if isinstance(then, exp.Var) else then.key.upper())
+        columns = _prepare_columns(statement, then, target, source_schema)
         clauses.append(Clause(at, match, action, when.args["condition"], columns))
     splice = Splice(statement).copy(statement.common_tables)
     if _is_never(condition):
@@ -261,26 +256,6 @@ def _read_source_name(source: exp.Expr) -> str:
     return fold_name(name) if isinstance(name, exp.Identifier) else name.name or "source"
 
 
-def _read_action(statement: Statement[exp.Merge], when: exp.When) -> tuple[Match, Action]:
-    """Return which rows a clause matches, and what it does with them.
-
-    Raises:
-        InvalidInputError: it does something else.
-    """
-    match = Match.MATCHED
-    if not when.args["matched"]:
-        match = Match.NOT_BY_SOURCE if when.args["source"] else Match.NOT_BY_TARGET
-    then = when.args["then"]
-    name = then.name.upper() if isinstance(then, exp.Var) else then.key.upper()
-    for action in _ACTIONS[match]:
-        if action.value == name and not then.args.get("where"):
-            return match, action
-    expected = ", ".join(action.value for action in _ACTIONS[match])
-    raise statement.error(
-        when, f"WHEN {match.value} is followed by THEN and one of {expected}; something else is"
-    )
-
-
 def _is_never(condition: exp.Expr) -> bool:
     """Return whether the condition of the join is FALSE, or two numbers that differ (1 = 0)."""
     match condition.unnest():
@@ -291,21 +266,12 @@ def _is_never(condition: exp.Expr) -> bool:
     return False
 
 
-def _has_all_columns(when: exp.When) -> bool:
-    """Whether the clause is SET *, INSERT * or INSERT ROW."""
-    then = when.args["then"]
-    if isinstance(then, exp.Update):
-        return isinstance(then.expressions[0], exp.Star)
-    return isinstance(then, exp.Insert) and isinstance(then.this, exp.Star | exp.Var)
-
-
 def _prepare_columns(
-    statement: Statement[exp.Merge], when: exp.When, target: Target, source_schema: pa.Schema | None
+    statement: Statement[exp.Merge], then: exp.Expr, target: Target, source_schema: pa.Schema | None
 ) -> SetColumns:
-    then = when.args["then"]
     if isinstance(then, exp.Var):
         return SetColumns(target)
-    if _has_all_columns(when):
+    if isinstance(then.this, exp.Star):
         assert source_schema is not None  # noqa: S101 - read where a clause needs it
         missing = [column for column in target.schema.names if column not in source_schema.names]
         if missing:
@@ -319,9 +285,9 @@ def _prepare_columns(
     if isinstance(then, exp.Update):
         return prepare_set_columns(statement, target, read_assignments(statement, then.expressions))
     names = target.schema.names
-    if then.this is not None:
-        names = [read_column(statement, column) for column in then.this.expressions]
-    values = then.expression.expressions if isinstance(then.expression, exp.Tuple) else []
+    if then.args["columns"]:
+        names = [fold_name(column) for column in then.args["columns"]]
+    values = then.expression.expressions
     if len(values) != len(names):
         raise statement.error(then, f"{len(names)} value(s) are needed, and {len(values)} are given")
     pairs = [Assignment(column, value) for column, value in zip(names, values, strict=True)]

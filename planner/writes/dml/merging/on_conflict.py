@@ -9,7 +9,7 @@ from enum import Enum
 import pyarrow as pa
 from sqlglot import exp
 
-from memwal.errors import InvalidInputError, UnsupportedError
+from memwal.errors import UnsupportedError
 from memwal.writing import Changes, WriteReceipt
 from planner.bridge.run_control import RunControl
 from planner.sql.tokens import quote
@@ -20,11 +20,11 @@ from planner.writes.dml.reading.read_rows import ReadStep, exclude_keys, select_
 from planner.writes.dml.reading.rows_query import RowsQuery
 from planner.writes.dml.statement.target import Target
 from planner.writes.dml.statement.text import ReadSession, Splice, Statement
+from planner.writes.dml.statement.tree import fold_name
 from planner.writes.dml.values.set_clause import (
     SetColumns,
     prepare_set_columns,
     read_assignments,
-    read_column,
 )
 from planner.writes.dml.writing_step import Outcome, read_and_write
 
@@ -101,12 +101,14 @@ def prepare_conflict(session: ReadSession, statement: Statement[exp.Insert], tar
         LanceGatewayError: the clause is invalid.
     """
     conflict, name = statement.tree.args["conflict"], statement.name
-    action = OnConflict.REPLACE if conflict is None else _read_action(statement, conflict)
+    action = OnConflict.REPLACE
+    if conflict is not None:
+        action = OnConflict.UPDATE if conflict.expressions else OnConflict.NOTHING
     if action is not OnConflict.REPLACE:
         target.check_key("ON CONFLICT")
     keys = [] if conflict is None else conflict.args.get("conflict_keys") or []
     for column in keys:
-        key = read_column(statement, column.this)
+        key = fold_name(column)
         target.check_column(key)
         if key not in target.key or len(keys) != len(target.key):
             names = ", ".join(target.key)
@@ -133,22 +135,3 @@ def prepare_conflict(session: ReadSession, statement: Statement[exp.Insert], tar
         clause.columns.check_types(joined.schema, clause.prefix)
     types = joined.parameter_types | columns.parameter_types
     return Conflict(action, session, target, (joined, build_merge(target, clauses, _EXCLUDED)), types)
-
-
-def _read_action(statement: Statement[exp.Insert], conflict: exp.Expr) -> OnConflict:
-    """Return what to do with rows whose key exists.
-
-    Raises:
-        InvalidInputError: it is neither DO NOTHING nor DO UPDATE.
-        UnsupportedError: a constraint is named.
-    """
-    other = conflict.args.get("constraint") or conflict.args.get("index_predicate")
-    if other is not None:
-        message = "ON CONFLICT (..) has only the key columns, since constraints have no names; another is"
-        raise statement.error(other, message, UnsupportedError)
-    if conflict.expressions:
-        return OnConflict.UPDATE
-    if conflict.args["action"] is None or conflict.args["action"].name != "DO NOTHING":
-        message = "ON CONFLICT is followed by DO NOTHING or DO UPDATE SET .."
-        raise InvalidInputError(message)
-    return OnConflict.NOTHING

@@ -54,7 +54,8 @@ class WriteText:
 
     def parameter(self, value: exp.Expr) -> int | None:
         """Return the ordinal of the parameter that a value consists of; None if it is something else."""
-        return self.parameters.get(locate(value)) if self.parameters else None
+        is_parameter = isinstance(value, exp.Placeholder | exp.Parameter)
+        return self.parameters[locate(value)] if is_parameter else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,7 @@ def parse_write(sql: str, kind: type[S]) -> Statement[S]:
     """
     read = read_statement(sql)
     tree = parse_tree(read.text, kind)
-    table = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
+    table = tree.this
     alias = table.args.get("alias")
     parts = tuple(fold_name(part) for part in table.parts) if isinstance(table, exp.Table) else ()
     name = fold_name(alias.this) if alias is not None else "".join(parts[-1:])

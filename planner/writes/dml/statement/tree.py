@@ -20,19 +20,24 @@ from planner.sql.tokens import PlacedMessage, SqlText, fold
 S = TypeVar("S", exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.TruncateTable)
 _PLACE: Final = "place"
 _PLACED: Final = (
-    "_parse_column",
     "_parse_ddl_select",
     "_parse_equality",
-    "_parse_expression",
     "_parse_placeholder",
     "_parse_table",
     "_parse_value",
     "_parse_with",
 )
 """Methods that parse parts of which queries are made, besides `_parse_disjunction`."""
-_CONSTANTS: Final = frozenset(
-    {TokenType.NUMBER, TokenType.STRING, TokenType.NULL, TokenType.TRUE, TokenType.FALSE}
+_COLUMN_PARTS: Final = ("this", "table", "db", "catalog")
+_QUERY_STARTS: Final = (
+    TokenType.SELECT,
+    TokenType.WITH,
+    TokenType.FROM,
+    TokenType.TABLE,
+    TokenType.L_PAREN,
 )
+_CONSTANTS: Final = (TokenType.NUMBER, TokenType.STRING)
+_ITEM_ENDS: Final = (TokenType.COMMA, TokenType.R_PAREN)
 _JSON_CALLS: Final = ("JSON_OBJECT", "JSON_ARRAY", "JSON_OBJECTAGG", "JSON_ARRAYAGG")
 _JSON_WORDS: Final = frozenset({"KEY", "VALUE", "FORMAT", "ABSENT", "ON", "RETURNING", "WITH", "WITHOUT"})
 
@@ -47,9 +52,10 @@ class _Parser(DataFusion.Parser):
         TokenType.REPLACE: lambda self: self._parse_insert()
     }
 
-    def raise_error(self, message: str, token: Token | None = None) -> None:
+    def raise_error(self, message: str, token: Token | None = None, expected: str = "") -> None:
         token = token or self._curr
-        what = f"unexpected {token.text!r}" if token else "the statement ends too early; it ends"
+        shown = repr(token.text) if token else "end of the statement"
+        what = f"{expected} is expected; {shown} is" if expected else f"unexpected {shown}"
         error = ParseError(message)
         place = token.start if token else len(self.sql)
         error.args = (PlacedMessage(self.sql, place, f"Syntax error: {what}"),)
@@ -57,27 +63,18 @@ class _Parser(DataFusion.Parser):
 
     def _expect(self, *words: str) -> None:
         if not self._match_text_seq(*words):
-            self.raise_error(" ".join(words))
+            self.raise_error("", expected=" ".join(words))
 
     def _parse_csv(self, parse_method: Callable[[], Any], sep: TokenType = TokenType.COMMA) -> list[Any]:
-        """Parse a list; something follows each comma."""
-
-        def parse_item() -> Any:  # noqa: ANN401 - sqlglot has no types here
-            item = parse_method()
-            if item is None and self._prev.token_type == sep:
-                self.raise_error("an item")
-            return item
-
-        return super()._parse_csv(parse_item, sep)
-
-    def _parse_expression(self) -> exp.Expr | None:
-        """Parse an expression; in long lists of rows, most are constants."""
-        is_last = self._next.token_type in (TokenType.COMMA, TokenType.R_PAREN)
-        if self._curr.token_type not in _CONSTANTS or not is_last:
-            return super()._parse_expression()
-        self._advance()
-        parse: Callable[[_Parser, Token], exp.Expr] = self.PRIMARY_PARSERS[self._prev.token_type]
-        return parse(self, self._prev)
+        """Parse a list; something follows each comma, but for outputs, which DataFusion checks."""
+        items: list[Any] = []
+        while (item := parse_method()) is not None:
+            items.append(item)
+            if not self._match(sep):
+                return items
+        if self._curr.token_type == sep or (items and parse_method != self._parse_expression):
+            self.raise_error("an item")
+        return items
 
     def _parse_disjunction(self) -> exp.Expr | None:
         first, condition = self._curr, super()._parse_disjunction()
@@ -105,9 +102,13 @@ class _Parser(DataFusion.Parser):
         self._match_text_seq("OR", "REPLACE")
         self._expect("INTO")
         self._match(TokenType.TABLE)
-        table: Any = self._parse_insert_table()
-        (table.this if isinstance(table, exp.Schema) else table).set("version", self._parse_version())
-        table.set("overriding", self._match_text_seq("OVERRIDING", "SYSTEM", "VALUE"))
+        table: Any = self._parse_table_parts(schema=True)
+        table.set("version", self._parse_version())
+        if self._match(TokenType.ALIAS):
+            table.set("alias", exp.TableAlias(this=self._parse_id_var()))
+        is_list = self._next.token_type not in _QUERY_STARTS
+        columns = self._parse_names() if is_list else []
+        overriding = self._match_text_seq("OVERRIDING", "SYSTEM", "VALUE")
         by_name = self._match_text_seq("BY", "NAME")
         self._match_text_seq("BY", "POSITION")
         if self._match_text_seq("DEFAULT", "VALUES"):
@@ -115,24 +116,40 @@ class _Parser(DataFusion.Parser):
         elif not by_name and self._match(TokenType.VALUES):
             source = exp.Values(expressions=self._parse_csv(self._parse_value))
         elif (source := self._parse_ddl_select()) is None:
-            self.raise_error("a query")
+            self.raise_error("", expected="VALUES, DEFAULT VALUES or a query")
         conflict, returning = self._parse_on_conflict(), self._parse_returning()
         return exp.Insert(
             this=table,
+            columns=columns,
+            overriding=overriding,
             by_name=by_name,
             expression=source,
-            conflict=exp.OnConflict(action=exp.var("DO NOTHING")) if is_ignored else conflict,
+            conflict=exp.OnConflict() if is_ignored else conflict,
             returning=returning,
         )
 
-    def _parse_value(self, values: bool = True) -> exp.Tuple | None:  # noqa: FBT001, FBT002 - as in sqlglot
-        """Parse [ROW] (values); a MERGE may have VALUES without columns."""
+    def _parse_value(self, values: bool = True) -> exp.Tuple:  # noqa: FBT001, FBT002, ARG002 - as in sqlglot
+        """Parse [ROW] (values)."""
         self._match_text_seq("ROW")
-        if self._curr.token_type is TokenType.L_PAREN:
-            return super()._parse_value(values)
-        if values:
-            self.raise_error("a row")
-        return None
+        self._expect("(")
+        is_empty = self._curr.token_type is TokenType.R_PAREN
+        row = exp.Tuple(expressions=[] if is_empty else self._parse_csv(self._parse_row_item))
+        self._expect(")")
+        return row
+
+    def _parse_row_item(self) -> exp.Expr | None:
+        """Parse a value of a row; in long lists of rows, most are constants."""
+        first, is_negative = self._curr, self._curr.token_type is TokenType.DASH
+        at = self._index + is_negative
+        kinds = [token.token_type for token in self._tokens[at : at + 2]]
+        if len(kinds) < 2 or kinds[0] not in _CONSTANTS or kinds[1] not in _ITEM_ENDS:
+            return self._parse_disjunction()
+        token = self._tokens[at]
+        self._advance(1 + is_negative)
+        literal = exp.Literal(this=token.text, is_string=token.token_type is TokenType.STRING)
+        item = exp.Neg(this=literal) if is_negative else literal
+        item.meta[_PLACE] = range(first.start, token.end + 1)
+        return item
 
     def _parse_delete(self) -> exp.Delete:
         self._match(TokenType.FROM)
@@ -154,12 +171,42 @@ class _Parser(DataFusion.Parser):
             returning=self._parse_returning(),
         )
 
-    def _parse_update_assignment(self) -> exp.Expr | None:
-        """Parse column = value, or *."""
-        assignment = super()._parse_update_assignment()
-        if not isinstance(assignment, exp.EQ | exp.Star):
-            self.raise_error("=")
-        return assignment
+    def _parse_update_assignment(self) -> exp.EQ:
+        """Parse column = value, or (column, ..) = (value, ..)."""
+        if self._match(TokenType.L_PAREN):
+            columns: exp.Expr = exp.Tuple(expressions=self._parse_csv(self._parse_set_column))
+            self._expect(")")
+        else:
+            columns = self._parse_set_column()
+        self._expect("=")
+        return self.expression(exp.EQ(this=columns, expression=self._parse_disjunction()))
+
+    def _parse_set_column(self) -> exp.Column:
+        parts = [self._parse_id_var()]
+        while self._match(TokenType.DOT):
+            parts.append(self._parse_id_var())
+        return self.expression(exp.Column(**dict(zip(_COLUMN_PARTS, reversed(parts), strict=False))))
+
+    def _parse_names(self) -> list[exp.Expr]:
+        """Parse names in brackets, if they are next."""
+        return self._parse_wrapped_id_vars() if self._curr.token_type is TokenType.L_PAREN else []
+
+    def _parse_on_conflict(self) -> exp.OnConflict | None:
+        if self._match_text_seq("ON", "DUPLICATE", "KEY", "UPDATE"):
+            self._match(TokenType.SET)
+            return exp.OnConflict(expressions=self._parse_csv(self._parse_update_assignment))
+        if not self._match_text_seq("ON", "CONFLICT"):
+            return None
+        if self._match_text_seq("ON", "CONSTRAINT"):
+            message = "Constraints have no names here: give the key columns, ON CONFLICT (..); a name is"
+            raise UnsupportedError(PlacedMessage(self.sql, self._curr.start, message))
+        keys = self._parse_names()
+        self._expect("DO")
+        if self._match_text_seq("NOTHING"):
+            return exp.OnConflict(conflict_keys=keys)
+        self._expect("UPDATE", "SET")
+        assignments = self._parse_csv(self._parse_update_assignment)
+        return exp.OnConflict(conflict_keys=keys, expressions=assignments, where=self._parse_where())
 
     def _parse_merge(self) -> exp.Merge:
         self._match(TokenType.INTO)
@@ -167,19 +214,50 @@ class _Parser(DataFusion.Parser):
         self._expect("USING")
         source = self._parse_table()
         self._expect("ON")
-        return self.expression(
-            exp.Merge(
-                this=table,
-                using=source,
-                on=self._parse_disjunction(),
-                whens=self._parse_when_matched(),
-                returning=self._parse_returning(),
-            )
+        return exp.Merge(
+            this=table,
+            using=source,
+            on=self._parse_disjunction(),
+            whens=self._parse_when_matched(),
+            returning=self._parse_returning(),
         )
+
+    def _parse_when_matched(self) -> exp.Whens:
+        whens: list[exp.Expr] = []
+        self._expect("WHEN")
+        while not whens or self._match(TokenType.WHEN):
+            is_matched = not self._match(TokenType.NOT)
+            self._expect("MATCHED")
+            by_source = not is_matched and self._match_text_seq("BY", "SOURCE")
+            if not is_matched and not by_source:
+                self._match_text_seq("BY", "TARGET")
+            condition = self._parse_disjunction() if self._match(TokenType.AND) else None
+            self._expect("THEN")
+            then = self._parse_action(is_matched=is_matched, by_source=by_source)
+            whens.append(exp.When(matched=is_matched, source=by_source, condition=condition, then=then))
+        return exp.Whens(expressions=whens)
+
+    def _parse_action(self, *, is_matched: bool, by_source: bool) -> exp.Expr:
+        """Parse what a MERGE does; SET * and INSERT * are statements of a star."""
+        if self._match_text_seq("DO", "NOTHING"):
+            return exp.var("DO NOTHING")
+        if is_matched or by_source:
+            if self._match(TokenType.DELETE):
+                return exp.var("DELETE")
+            self._expect("UPDATE", "SET")
+            if is_matched and self._match(TokenType.STAR):
+                return exp.Update(this=exp.Star())
+            return exp.Update(expressions=self._parse_csv(self._parse_update_assignment))
+        self._expect("INSERT")
+        if self._match(TokenType.STAR) or self._match_text_seq("ROW"):
+            return exp.Insert(this=exp.Star())
+        columns = self._parse_names()
+        self._expect("VALUES")
+        return exp.Insert(columns=columns, expression=self._parse_value())
 
     def _parse_truncate_table(self) -> exp.TruncateTable:
         self._match(TokenType.TABLE)
-        return exp.TruncateTable(this=self._parse_table())
+        return exp.TruncateTable(this=self._parse_table_parts())
 
 
 def _note_place(parse: Callable[..., exp.Expr | None]) -> Callable[..., exp.Expr | None]:

@@ -228,12 +228,8 @@ NULL = Constant("null", None)
 
 def is_default(value: exp.Expr) -> bool:
     """Whether a value is the keyword DEFAULT."""
-    name = value.this if isinstance(value, exp.Column) and len(value.parts) == 1 else value
-    return (
-        not name.args.get("quoted")
-        and isinstance(name, exp.Var | exp.Identifier)
-        and name.name.upper() == "DEFAULT"
-    )
+    name = value.this if isinstance(value, exp.Column) and len(value.parts) == 1 else None
+    return isinstance(name, exp.Identifier) and not name.quoted and name.name.upper() == "DEFAULT"
 
 
 def read_constant(value: exp.Expr, *, directly: bool = True) -> Constant | None:

@@ -150,8 +150,8 @@ def read_assignments(statement: Statement[Any], assignments: Sequence[exp.Expr])
     found: list[Assignment] = []
     for assignment in assignments:
         columns, values = [assignment.this], [assignment.expression]
-        if isinstance(assignment.this, exp.Tuple | exp.Paren):
-            columns, values = _list_row(assignment.this), _list_row(assignment.expression)
+        if isinstance(assignment.this, exp.Tuple):
+            columns, values = assignment.this.expressions, _list_row(assignment.expression)
             if not values:
                 what = "Several columns at once are set to as many values in brackets; something else is"
                 raise statement.error(assignment.expression, what, UnsupportedError)
@@ -159,25 +159,18 @@ def read_assignments(statement: Statement[Any], assignments: Sequence[exp.Expr])
                 message = f"{len(columns)} value(s) in brackets are expected; {len(values)} are"
                 raise statement.error(assignment.expression, message)
         for column, value in zip(columns, values, strict=True):
-            found.append(Assignment(read_column(statement, column), value))
+            found.append(Assignment(_read_column(statement, column), value))
     return found
 
 
 def _list_row(row: exp.Expr) -> list[exp.Expr]:
-    """Return the members of (a, b), (a) or ROW(a, b); none for others."""
+    """Return the values of (1, 2), (1) or ROW(1, 2); none for others."""
     if isinstance(row, exp.Tuple) or (isinstance(row, exp.Anonymous) and row.name.upper() == "ROW"):
         return list(row.expressions)
     return [row.this] if isinstance(row, exp.Paren) else []
 
 
-def read_column(statement: Statement[Any], column: exp.Expr) -> str:
-    """Return the name of a column of the table that is written.
-
-    Raises:
-        InvalidInputError: something else is in its place.
-    """
-    if not isinstance(column, exp.Column):
-        raise statement.error(column, "The name of a column is expected; something else is")
+def _read_column(statement: Statement[Any], column: exp.Column) -> str:
     *qualifiers, name = map(fold_name, column.parts)
     if qualifiers and qualifiers[-1] != statement.name:
         message = f"Only columns of the table that is written can be set, not of {'.'.join(qualifiers)!r};"
