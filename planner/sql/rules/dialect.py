@@ -149,7 +149,6 @@ _NAMES: Final = frozenset(
         "DROP",
         "GLOB",
         "GRANT",
-        "NOTNULL",
         "REGEXP",
         "REVOKE",
         "RLIKE",

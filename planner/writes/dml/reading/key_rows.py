@@ -148,7 +148,7 @@ def plan_key_rows(
         columns.add_to(splice, prefix)
         splice.add(f" FROM {target.relation(statement.name)} WHERE TRUE")
         for part in rest:
-            splice.add(" AND ").copy(part)
+            splice.add(" AND (").copy(part).add(")")
         computed = splice.build()
         if set(ordinals).intersection(computed.ordinals):
             return None  # The parameter would be compared as two types.

@@ -29,6 +29,7 @@ from planner.writes.dml.statement.tree import S, fold_name, locate, parse_tree
 
 _AT_ONCE = 256
 """Expressions in one SELECT: DataFusion's planning grows faster than their number."""
+_TABLE_CLAUSES = frozenset({"this", "db", "catalog", "alias", "version"})
 _START = attrgetter("start")
 T = TypeVar("T")
 
@@ -55,7 +56,7 @@ class WriteText:
     def parameter(self, value: exp.Expr) -> int | None:
         """Return the ordinal of the parameter that a value consists of; None if it is something else."""
         is_parameter = isinstance(value, exp.Placeholder | exp.Parameter)
-        return self.parameters[locate(value)] if is_parameter else None
+        return self.parameters.get(locate(value)) if is_parameter else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +105,13 @@ def parse_write(sql: str, kind: type[S]) -> Statement[S]:
     tree = parse_tree(read.text, kind)
     table = tree.this
     alias = table.args.get("alias")
-    parts = tuple(fold_name(part) for part in table.parts) if isinstance(table, exp.Table) else ()
+    is_name = isinstance(table, exp.Table) and isinstance(table.this, exp.Identifier | exp.Dot)
+    parts = tuple(map(fold_name, table.parts)) if is_name else ()
     name = fold_name(alias.this) if alias is not None else "".join(parts[-1:])
     statement = Statement(read.text, read.parameters, read.parameter_count, tree, parts, name)
-    if not parts or not isinstance(table.this, exp.Identifier):
-        raise statement.error(table, "The name of a table is expected; something else is")
+    clauses = {name for name, value in table.args.items() if value} - _TABLE_CLAUSES
+    if not parts or clauses or (alias is not None and alias.columns):
+        raise statement.error(table, "Only the name and an alias of a table are expected; something else is")
     if table.args.get("version"):
         message = (
             "Only the newest state of a table is written: RESTORE TABLE goes back to a former one, and a "
