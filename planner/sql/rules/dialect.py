@@ -142,39 +142,29 @@ class DataFusion(Postgres):
         }
 
 
-_NAMES: Final = frozenset(
-    {
-        "ALTER",
-        "CREATE",
-        "DROP",
-        "GLOB",
-        "GRANT",
-        "REGEXP",
-        "REVOKE",
-        "RLIKE",
-        "ROLLBACK",
-        "VARIADIC",
-    }
-)
+_NAMES: Final = "ALTER CREATE DROP GLOB GRANT REGEXP REVOKE RLIKE ROLLBACK VARIADIC"
 """Keywords of sqlglot that are names in DataFusion."""
-_KEYWORDS: Final = {word: kind for word, kind in DataFusion.Tokenizer.KEYWORDS.items() if word not in _NAMES}
+_KEYWORDS: Final = {
+    word: kind for word, kind in DataFusion.Tokenizer.KEYWORDS.items() if word not in _NAMES.split()
+}
 _FIRST_WORDS: Final = frozenset(words.split()[0] for words in _KEYWORDS if " " in words)
 
 
 def read_tokens(text: SqlText) -> list[Token]:
     """Return the tokens of a text for the parser, in which keywords are known."""
     found: list[Token] = []
-    words, at = text.words, 0
-    while at < len(text.tokens):
-        token, last, kind = text.tokens[at], at, _KEYWORDS.get(words[at])
-        if words[at] in _FIRST_WORDS and (pair := f"{words[at]} {words[at + 1]}") in _KEYWORDS:
-            kind, last = _KEYWORDS[pair], at + 1
-        if kind is not None and (token.token_type is TokenType.VAR or last > at):
-            end = text.tokens[last].end
+    joined = -1
+    for at, (token, word) in enumerate(zip(text.tokens, text.words, strict=False)):
+        if at == joined:
+            continue
+        kind, end = _KEYWORDS.get(word), token.end
+        if word in _FIRST_WORDS and (pair := f"{word} {text.words[at + 1]}") in _KEYWORDS:
+            kind, end, joined = _KEYWORDS[pair], text.tokens[at + 1].end, at + 1
+        if kind is not None and token.token_type is TokenType.VAR:
             written = text.sql[token.start : end + 1]
-            token = Token(kind, written, token.line, token.col, token.start, end, token.comments)
-        found.append(token)
-        at = last + 1
+            found.append(Token(kind, written, token.line, token.col, token.start, end, token.comments))
+        else:
+            found.append(token)
     return found
 
 

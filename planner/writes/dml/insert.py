@@ -194,7 +194,7 @@ def prepare_insert(
         fields = [target.schema.field(name) for name in columns]
         source = prepare_values_rows(session, statement, rows, fields, target.defaults.keys())
     else:
-        source = session.prepare(_build_query(statement))
+        source = session.prepare(build_query(statement))
         columns = _match_query_columns(statement, target, source.schema)
     if not statement.tree.args["overriding"]:
         given = columns
@@ -241,11 +241,11 @@ def _list_rows(tree: exp.Insert) -> list[exp.Expr]:
     return source.expressions if isinstance(source, exp.Values) and not tree.args["by_name"] else []
 
 
-def _build_query(statement: Statement[exp.Insert]) -> SplicedQuery:
+def build_query(statement: Statement[exp.Insert]) -> SplicedQuery:
     """Build the query whose rows are inserted; TABLE x becomes SELECT * FROM x."""
     query = statement.tree.expression
     splice = Splice(statement).copy(statement.common_tables).add(" ")
-    if isinstance(query, exp.Select) and query.is_star and "start" not in query.expressions[0].meta:
+    if statement.tree.args["is_table"]:
         rest = range(locate(query.args["from_"]).start, locate(query).stop)
         return splice.add("SELECT * FROM ").copy_place(rest).build()
     return splice.copy(query).build()

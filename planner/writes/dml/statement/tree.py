@@ -29,13 +29,7 @@ _PLACED: Final = (
 )
 """Methods that parse parts of which queries are made, besides `_parse_disjunction`."""
 _COLUMN_PARTS: Final = ("this", "table", "db", "catalog")
-_QUERY_STARTS: Final = (
-    TokenType.SELECT,
-    TokenType.WITH,
-    TokenType.FROM,
-    TokenType.TABLE,
-    TokenType.L_PAREN,
-)
+_QUERY_STARTS: Final = DataFusion.Parser.SELECT_START_TOKENS | {TokenType.FROM, TokenType.TABLE}
 _CONSTANTS: Final = (TokenType.NUMBER, TokenType.STRING)
 _ITEM_ENDS: Final = (TokenType.COMMA, TokenType.R_PAREN)
 _JSON_CALLS: Final = ("JSON_OBJECT", "JSON_ARRAY", "JSON_OBJECTAGG", "JSON_ARRAYAGG")
@@ -111,6 +105,7 @@ class _Parser(DataFusion.Parser):
         overriding = self._match_text_seq("OVERRIDING", "SYSTEM", "VALUE")
         by_name = self._match_text_seq("BY", "NAME")
         self._match_text_seq("BY", "POSITION")
+        is_table = self._curr.token_type is TokenType.TABLE
         if self._match_text_seq("DEFAULT", "VALUES"):
             source: exp.Expr | None = exp.Values(expressions=[exp.Tuple()])
         elif not by_name and self._match(TokenType.VALUES):
@@ -123,6 +118,7 @@ class _Parser(DataFusion.Parser):
             columns=columns,
             overriding=overriding,
             by_name=by_name,
+            is_table=is_table,
             expression=source,
             conflict=exp.OnConflict() if is_ignored else conflict,
             returning=returning,
@@ -302,11 +298,8 @@ def parse_tree(text: SqlText, kind: type[S]) -> S:
 def locate(*nodes: exp.Expr | None) -> range:
     """Return the characters from the first of some nodes to the last; none without nodes."""
     places = [place for node in nodes if node is not None for place in _list_places(node)]
-    return (
-        range(min(place.start for place in places), max(place.stop for place in places))
-        if places
-        else range(0)
-    )
+    starts, stops = [place.start for place in places], [place.stop for place in places]
+    return range(min(starts, default=0), max(stops, default=0))
 
 
 def _list_places(node: exp.Expr) -> Iterator[range]:

@@ -6,6 +6,7 @@ import pytest
 from sqlglot import exp
 
 from memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
+from planner.writes.dml.insert import build_query
 from planner.writes.dml.prepared_write import PreparedChange
 from planner.writes.dml.statement.text import Splice, parse_write
 from planner.writes.dml.statement.tree import locate
@@ -129,3 +130,20 @@ def test_conditions_that_name_keys_are_looked_up(tmp_path: Path, condition: str,
 def test_errors_of_the_tokenizer_come_first() -> None:
     with pytest.raises(LanceGatewayError, match="quoted text does not end"):
         parse_write("DELETE FROM t WHERE a = 'x", exp.Delete)
+
+
+@pytest.mark.parametrize(
+    ("query", "read"),
+    [
+        (
+            "SELECT n.*, 1 FROM news n JOIN orders o ON TRUE",
+            "SELECT n.*, 1 FROM news n JOIN orders o ON TRUE",
+        ),
+        ("(SELECT DISTINCT * FROM people)", "(SELECT DISTINCT * FROM people)"),
+        ("TABLE people ORDER BY id", "SELECT * FROM people ORDER BY id"),
+        ("FROM people", "FROM people"),
+    ],
+)
+def test_the_query_of_an_insert_is_its_text(query: str, read: str) -> None:
+    statement = parse_write(f"WITH a AS (SELECT 1) INSERT INTO people {query} RETURNING *", exp.Insert)
+    assert build_query(statement).sql == f"WITH a AS (SELECT 1) {read}"
