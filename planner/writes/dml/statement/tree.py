@@ -30,6 +30,8 @@ _PLACED: Final = (
 """Methods that parse parts of which queries are made, besides `_parse_disjunction`."""
 _COLUMN_PARTS: Final = ("this", "table", "db", "catalog")
 _QUERY_STARTS: Final = DataFusion.Parser.SELECT_START_TOKENS | {TokenType.FROM, TokenType.TABLE}
+_CONFLICTS: Final = {("CONFLICT", "("), ("CONFLICT", "DO"), ("CONFLICT", "ON"), ("DUPLICATE", "KEY")}
+"""Words behind ON that is no condition."""
 _CONSTANTS: Final = (TokenType.NUMBER, TokenType.STRING)
 _ITEM_ENDS: Final = (TokenType.COMMA, TokenType.R_PAREN)
 _JSON_CALLS: Final = ("JSON_OBJECT", "JSON_ARRAY", "JSON_OBJECTAGG", "JSON_ARRAYAGG")
@@ -282,8 +284,12 @@ def parse_tree(text: SqlText, kind: type[S]) -> S:
         InvalidInputError: the text has a syntax error; with its place.
         UnsupportedError: a clause is not supported.
     """
+    tokens = read_tokens(text)
+    for token, *after in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        if token.token_type is TokenType.ON and tuple(one.text.upper() for one in after) in _CONFLICTS:
+            token.token_type = TokenType.BREAK  # not the condition of a join
     try:
-        trees = _Parser(dialect=DataFusion()).parse(read_tokens(text), text.sql)
+        trees = _Parser(dialect=DataFusion()).parse(tokens, text.sql)
     except ParseError as error:
         raise InvalidInputError(error.args[0]) from None
     except RecursionError:

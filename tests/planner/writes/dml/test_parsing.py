@@ -142,8 +142,16 @@ def test_errors_of_the_tokenizer_come_first() -> None:
         ("(SELECT DISTINCT * FROM people)", "(SELECT DISTINCT * FROM people)"),
         ("TABLE people ORDER BY id", "SELECT * FROM people ORDER BY id"),
         ("FROM people", "FROM people"),
+        ("SELECT 1 FROM a CROSS JOIN b", "SELECT 1 FROM a CROSS JOIN b"),
+        ("SELECT 1 FROM a JOIN b ON conflict = 1", "SELECT 1 FROM a JOIN b ON conflict = 1"),
+        ("SELECT 1 FROM a NATURAL JOIN b c", "SELECT 1 FROM a NATURAL JOIN b c"),
     ],
 )
-def test_the_query_of_an_insert_is_its_text(query: str, read: str) -> None:
-    statement = parse_write(f"WITH a AS (SELECT 1) INSERT INTO people {query} RETURNING *", exp.Insert)
+@pytest.mark.parametrize(
+    "conflict", ["ON CONFLICT (id) DO UPDATE SET age = 1", "ON DUPLICATE KEY UPDATE age = 1"]
+)
+def test_the_query_of_an_insert_is_its_text(query: str, read: str, conflict: str) -> None:
+    sql = f"WITH a AS (SELECT 1) INSERT INTO people {query} {conflict} RETURNING *"
+    statement = parse_write(sql, exp.Insert)
+    assert len(statement.tree.args["conflict"].expressions) == 1
     assert build_query(statement).sql == f"WITH a AS (SELECT 1) {read}"
