@@ -6,7 +6,7 @@ what its parts are, and where they begin and end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar, Final, TypeVar
 
 from sqlglot import exp
@@ -32,6 +32,7 @@ _COLUMN_PARTS: Final = ("this", "table", "db", "catalog")
 _QUERY_STARTS: Final = DataFusion.Parser.SELECT_START_TOKENS | {TokenType.FROM, TokenType.TABLE}
 _CONFLICTS: Final = {("CONFLICT", "("), ("CONFLICT", "DO"), ("CONFLICT", "ON"), ("DUPLICATE", "KEY")}
 """Words behind ON that is no condition."""
+_MAX_LEVELS: Final = 10
 _CONSTANTS: Final = (TokenType.NUMBER, TokenType.STRING)
 _ITEM_ENDS: Final = (TokenType.COMMA, TokenType.R_PAREN)
 _JSON_CALLS: Final = ("JSON_OBJECT", "JSON_ARRAY", "JSON_OBJECTAGG", "JSON_ARRAYAGG")
@@ -288,8 +289,12 @@ def parse_tree(text: SqlText, kind: type[S]) -> S:
     for token, *after in zip(tokens, tokens[1:], tokens[2:], strict=False):
         if token.token_type is TokenType.ON and tuple(one.text.upper() for one in after) in _CONFLICTS:
             token.token_type = TokenType.BREAK  # not the condition of a join
+    parser = _Parser(dialect=DataFusion())
     try:
-        trees = _Parser(dialect=DataFusion()).parse(tokens, text.sql)
+        try:
+            trees = parser.parse(tokens, text.sql)
+        except RecursionError:
+            trees = parser.parse(list(_drop_depths(tokens)), text.sql)
     except ParseError as error:
         raise InvalidInputError(error.args[0]) from None
     except RecursionError:
@@ -299,6 +304,16 @@ def parse_tree(text: SqlText, kind: type[S]) -> S:
     if not isinstance(tree, kind):
         raise text.error(0, "A statement that writes is expected; it begins")
     return tree
+
+
+def _drop_depths(tokens: Iterable[Token]) -> Iterator[Token]:
+    """Yield tokens without those in many brackets: the parts of a statement are outside of them."""
+    level = 0
+    for token in tokens:
+        level -= token.token_type is TokenType.R_PAREN
+        if level < _MAX_LEVELS:
+            yield token
+        level += token.token_type is TokenType.L_PAREN
 
 
 def locate(*nodes: exp.Expr | None) -> range:
