@@ -24,6 +24,8 @@ from planner.plans.prepared_query import Constant, PreparedQuery
 from planner.plans.query_planner import LONG_STATEMENT, QueryPlanner
 from planner.scans.settings import DEFAULT_SETTINGS, SessionSettings, Shortcut
 from planner.sql.dialects.translate import NATIVE
+from planner.sql.statement_reader import StatementReader
+from planner.sql.tokens import tokenize
 from planner.writes.ddl.alter import prepare_alter
 from planner.writes.ddl.create import prepare_create
 from planner.writes.ddl.drop import prepare_drop
@@ -40,7 +42,6 @@ from planner.writes.dml.merging.merge import prepare_merge
 from planner.writes.dml.prepared_write import PreparedRows, PreparedWrite, WriteResult
 from planner.writes.dml.restore import prepare_restore
 from planner.writes.dml.statement.target import check_may_write
-from planner.writes.dml.statement.text import read_statement
 from planner.writes.dml.statement.translate import is_dml, translate_dml
 from planner.writes.dml.update import prepare_delete, prepare_truncate, prepare_update
 from planner.writes.dml.values.long_values import LongInsert
@@ -93,7 +94,7 @@ def _find_word(sql: str) -> str:
 
 
 def _read_word(sql: str) -> str:
-    reader = read_statement(sql).reader()
+    reader = StatementReader(tokenize(sql))
     if reader.word == "WITH":
         reader.common_tables()
     return reader.word.lower()

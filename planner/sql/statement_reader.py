@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Final, TypeAlias
 
 from memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
-from planner.sql.as_of import AS_OF_STARTS, read_as_of
 from planner.sql.tokens import PlacedMessage, SqlText
 
 Part: TypeAlias = range
@@ -86,20 +85,6 @@ class StatementReader:
             parts.append(self.name(what))
         return tuple(parts)
 
-    def read_written_name(self) -> tuple[str, ...]:
-        """Read the name of the table that a statement writes, of which there is only the newest state.
-
-        Raises:
-            InvalidInputError: no name is next, or a former state or a branch is named behind it.
-        """
-        name, after = self.read_qualified_name("The name of a table"), self.at
-        if self.word in AS_OF_STARTS and read_as_of(self.text, after) is not None:
-            raise self.error(
-                "Only the newest state of a table is written: RESTORE TABLE goes back to a former one, and a "
-                "branch is written by Lance, lance.dataset(..).checkout_version((branch, None)); AS OF stands"
-            )
-        return name
-
     def read_name_list(self, what: str) -> tuple[tuple[str, int], ...]:
         """Read names in brackets, each with its token."""
         self.expect("(")
@@ -147,25 +132,6 @@ class StatementReader:
                 cases += (word == "CASE") - (word == "END" and cases > 0)
             self.at += 1
         return range(first, self.at)
-
-    def clause(self, word: str, *stops: tuple[str, ...]) -> Part:
-        """Read a clause that begins with a word, if it is next; return it without the word.
-
-        Raises:
-            InvalidInputError: nothing follows the word.
-        """
-        if not self.take(word):
-            return NO_PART
-        part = self.until(*stops)
-        if not part:
-            raise self.unexpected_error(f"Something is expected behind {word}")
-        return part
-
-    def alias(self, *ends: str) -> str | None:
-        """Read an alias, if one is next; `ends` are words that are no alias."""
-        if self.take("AS") or (self.text.is_name(self.at) and self.word not in ends):
-            return self.name("An alias")
-        return None
 
     def split_at_commas(self, part: Part) -> Iterator[Part]:
         """Yield the pieces of a part between commas outside of brackets."""

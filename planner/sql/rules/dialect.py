@@ -16,7 +16,9 @@ from sqlglot.dialects.postgres import Postgres
 from sqlglot.errors import SqlglotError
 from sqlglot.generators.postgres import PostgresGenerator
 from sqlglot.parsers.postgres import PostgresParser
-from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokenizer_core import Token, TokenType
+
+from planner.sql.tokens import SqlText
 
 _TYPES: Final = {
     exp.DType.TINYINT: "TINYINT",
@@ -263,6 +265,32 @@ class DataFusion(Postgres):
                 f"TRY_CAST({writer.sql(cast, 'this')} AS {writer.sql(cast, 'to')})"
             ),
         }
+
+
+_NAMES: Final = "ALTER CREATE DROP GLOB GRANT REGEXP REVOKE RLIKE ROLLBACK VARIADIC"
+"""Keywords of sqlglot that are names in DataFusion."""
+_KEYWORDS: Final = {
+    word: kind for word, kind in DataFusion.Tokenizer.KEYWORDS.items() if word not in _NAMES.split()
+}
+_FIRST_WORDS: Final = frozenset(words.split()[0] for words in _KEYWORDS if " " in words)
+
+
+def read_tokens(text: SqlText) -> list[Token]:
+    """Return the tokens of a text for the parser, in which keywords are known."""
+    found: list[Token] = []
+    joined = -1
+    for at, (token, word) in enumerate(zip(text.tokens, text.words, strict=False)):
+        if at == joined:
+            continue
+        kind, end = _KEYWORDS.get(word), token.end
+        if word in _FIRST_WORDS and (pair := f"{word} {text.words[at + 1]}") in _KEYWORDS:
+            kind, end, joined = _KEYWORDS[pair], text.tokens[at + 1].end, at + 1
+        if kind is not None and token.token_type is TokenType.VAR:
+            written = text.sql[token.start : end + 1]
+            found.append(Token(kind, written, token.line, token.col, token.start, end, token.comments))
+        else:
+            found.append(token)
+    return found
 
 
 def find_query(sql: str) -> int:

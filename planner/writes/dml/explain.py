@@ -12,8 +12,9 @@ from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings
+from planner.sql.statement_reader import StatementReader
+from planner.sql.tokens import tokenize
 from planner.writes.dml.prepared_write import PreparedRows, PreparedWrite, WriteResult, check_parameter_count
-from planner.writes.dml.statement.text import read_statement
 
 _PLAN = pa.schema([pa.field("plan_type", pa.string()), pa.field("plan", pa.string())])
 
@@ -64,14 +65,13 @@ class PreparedExplain(PreparedWrite):
 
 def split_explain(sql: str) -> tuple[str, bool]:
     """Return the statement behind EXPLAIN and its options, and whether ANALYZE is one of them."""
-    statement = read_statement(sql)
-    reader = statement.reader()
+    reader = StatementReader(tokenize(sql))
     reader.expect("EXPLAIN")
     analyzes = reader.take("ANALYZE")
     reader.take("VERBOSE")
     if reader.take("FORMAT"):
         reader.at += 1
-    return statement.source(range(reader.at, len(statement.text.tokens))), analyzes
+    return reader.text.sql[reader.text.start(reader.at) :], analyzes
 
 
 def analyze_error(what: str) -> UnsupportedError:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
+from sqlglot import exp
 
 from memwal.errors import InvalidInputError
 from memwal.rules import DefaultValues
@@ -19,32 +20,26 @@ from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings
-from planner.sql.statement_reader import NO_PART, Part, StatementReader
 from planner.writes.base_writes import BaseWrite
 from planner.writes.dml.ingest import split_into_parts, write_parts
-from planner.writes.dml.merging.on_conflict import (
-    Conflict,
-    ConflictText,
-    OnConflict,
-    prepare_conflict,
-    read_conflict,
-)
+from planner.writes.dml.merging.on_conflict import Conflict, OnConflict, prepare_conflict
 from planner.writes.dml.prepared_write import (
     PreparedRows,
     WriteResult,
     build_parameter_schema,
     check_parameter_count,
 )
-from planner.writes.dml.reading.rows_query import prepare_returning, read_returning
+from planner.writes.dml.reading.rows_query import prepare_returning
 from planner.writes.dml.statement.target import Target, find_target
 from planner.writes.dml.statement.text import (
     ReadSession,
     SourceQuery,
     Splice,
     SplicedQuery,
-    WriteText,
-    read_statement,
+    Statement,
+    parse_write,
 )
+from planner.writes.dml.statement.tree import fold_name, locate
 from planner.writes.dml.values.assignment import (
     check_assignable,
     check_required_columns,
@@ -52,105 +47,8 @@ from planner.writes.dml.values.assignment import (
     fill_columns,
 )
 from planner.writes.dml.values.long_values import LongInsert, shorten_values
-from planner.writes.dml.values.values_rows import ValuesRows, prepare_values_rows, read_values_rows
+from planner.writes.dml.values.values_rows import ValuesRows, prepare_values_rows
 from planner.writes.dml.writing_step import Outcome, retry_if_fenced, write_rows
-
-_ENDS = (("ON", "CONFLICT"), ("ON", "DUPLICATE"), ("RETURNING",))
-_QUERY = frozenset({"SELECT", "WITH", "FROM", "(", "TABLE"})
-
-
-@dataclass(frozen=True, slots=True)
-class InsertText:
-    """The clauses of an INSERT.
-
-    Attributes:
-        target: parts of the table's name.
-        alias: alias of the table.
-        columns: column list, each name with its token; None for all columns.
-        by_name: whether the query's columns match the table's by name.
-        rows: rows of VALUES; None for a query. An empty row is DEFAULT VALUES.
-        common_tables: WITH before INSERT.
-        query: the query whose rows are inserted.
-        conflict: ON CONFLICT.
-        returning: expressions of RETURNING.
-        overrides: whether columns that always number their rows take values.
-    """
-
-    target: tuple[str, ...]
-    alias: str | None
-    columns: tuple[tuple[str, int], ...] | None
-    by_name: bool
-    rows: list[list[Part]] | None
-    common_tables: Part
-    query: Part
-    conflict: ConflictText
-    returning: Part
-    overrides: bool = False
-
-
-def read_insert(statement: WriteText) -> InsertText:
-    """Parse an INSERT.
-
-    Raises:
-        InvalidInputError: the statement has a syntax error; names its position.
-        UnsupportedError: a clause is not supported.
-    """
-    reader = statement.reader()
-    common_tables = reader.common_tables()
-    replaces = reader.take("REPLACE")
-    ignores = False
-    if not replaces:
-        reader.expect("INSERT")
-        if reader.take("OR"):
-            replaces = reader.take("REPLACE")
-            ignores = not replaces and reader.take("IGNORE")
-            if not replaces and not ignores:
-                raise reader.unexpected_error("REPLACE or IGNORE is expected")
-        else:
-            ignores = reader.take("IGNORE")
-    if reader.word == "OVERWRITE":
-        raise reader.unsupported_error(
-            "INSERT OVERWRITE is not offered (DELETE the rows first); OVERWRITE stands"
-        )
-    reader.expect("INTO")
-    reader.take("TABLE")
-    target = reader.read_written_name()
-    alias = reader.name("An alias") if reader.take("AS") else None
-    columns = None
-    if reader.word == "(" and reader.words[reader.at + 1] not in _QUERY:
-        columns = reader.read_name_list("The name of a column")
-    overrides = _read_overriding(reader)
-    by_name = reader.take("BY", "NAME")
-    if not by_name:
-        reader.take("BY", "POSITION")
-    rows: list[list[Part]] | None = None
-    query = NO_PART
-    if reader.take("DEFAULT", "VALUES"):
-        rows = [[]]
-    elif reader.word == "VALUES" and not by_name:
-        rows = read_values_rows(reader)
-    else:
-        query = reader.until(*_ENDS)
-        if not query or statement.text.words[query.start] not in _QUERY | {"VALUES"}:
-            reader.at = query.start
-            raise reader.unexpected_error("VALUES, DEFAULT VALUES or a query is expected")
-    clause = read_conflict(reader)
-    if ignores:
-        clause = ConflictText(OnConflict.NOTHING)
-    returned = read_returning(reader)
-    reader.expect_end()
-    return InsertText(
-        target, alias, columns, by_name, rows, common_tables, query, clause, returned, overrides=overrides
-    )
-
-
-def _read_overriding(reader: StatementReader) -> bool:
-    """Read OVERRIDING SYSTEM VALUE; return whether it is there."""
-    if reader.is_at("OVERRIDING", "USER"):
-        raise reader.unsupported_error(
-            "OVERRIDING USER VALUE is not offered: leave the column out; it stands"
-        )
-    return reader.take("OVERRIDING", "SYSTEM", "VALUE")
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,29 +184,26 @@ def prepare_insert(
     Raises:
         LanceGatewayError: the statement is invalid.
     """
-    session, statement = ReadSession(engine, settings, access), read_statement(sql)
-    text = read_insert(statement)
-    target = find_target(session, text.target)
+    session, statement = ReadSession(engine, settings, access), parse_write(sql, exp.Insert)
+    target, rows = find_target(session, statement.table), _list_rows(statement.tree)
     source: ValuesRows | SourceQuery
-    if text.rows is not None:
-        columns = _resolve_columns(statement, text, target)
-        if text.rows == [[]]:
+    if rows:
+        columns = _resolve_columns(statement, target)
+        if len(rows) == 1 and not rows[0].expressions:
             columns = ()
         fields = [target.schema.field(name) for name in columns]
-        source = prepare_values_rows(
-            session, statement, text.rows, fields, text.common_tables, target.defaults.keys()
-        )
+        source = prepare_values_rows(session, statement, rows, fields, target.defaults.keys())
     else:
-        source = session.prepare(_build_query(statement, text))
-        columns = _match_query_columns(statement, text, target, source.schema)
-    if not text.overrides:
+        source = session.prepare(build_query(statement))
+        columns = _match_query_columns(statement, target, source.schema)
+    if not statement.tree.args["overriding"]:
         given = columns
         if isinstance(source, ValuesRows):
             given = tuple([one.field.name for one in source.columns if len(one.defaulted) < source.count])
         target.check_numbers(given, "leave it out, write DEFAULT, or OVERRIDING SYSTEM VALUE before VALUES")
     check_required_columns(target, columns, "the INSERT")
-    answered = prepare_returning(statement, text.returning, target, text.alias, settings)
-    resolved = prepare_conflict(session, statement, text.conflict, target, text.alias)
+    answered = prepare_returning(statement, target, settings)
+    resolved = prepare_conflict(session, statement, target)
     types = (source.parameter_types, resolved.parameter_types, answered.parameter_types)
     schema = build_parameter_schema(statement.parameter_count, *types)
     return PreparedInsert(sql, target, answered, schema, settings, columns, source, resolved)
@@ -318,8 +213,8 @@ def read_long_insert(insert: PreparedInsert) -> LongInsert | None:
     """Return a long INSERT for another process; None unless it inserts constants."""
     if not isinstance(insert.source, ValuesRows):
         return None
-    statement = read_statement(insert.sql)
-    return shorten_values(statement, read_insert(statement).rows, insert.source)
+    statement = parse_write(insert.sql, exp.Insert)
+    return shorten_values(statement, _list_rows(statement.tree), insert.source)
 
 
 def prepare_long_insert(
@@ -340,45 +235,54 @@ def prepare_long_insert(
     return replace(insert, sql=long.sql, source=long.rows)
 
 
-def _build_query(statement: WriteText, text: InsertText) -> SplicedQuery:
+def _list_rows(tree: exp.Insert) -> list[exp.Expr]:
+    """Return the rows of VALUES; none for a query. One without values is DEFAULT VALUES."""
+    source = tree.expression
+    return source.expressions if isinstance(source, exp.Values) and not tree.args["by_name"] else []
+
+
+def build_query(statement: Statement[exp.Insert]) -> SplicedQuery:
     """Build the query whose rows are inserted; TABLE x becomes SELECT * FROM x."""
-    splice = Splice(statement).copy(text.common_tables).add(" ")
-    part = text.query
-    if statement.text.words[part.start] == "TABLE":
-        return splice.add("SELECT * FROM ").copy(part[1:]).build()
-    return splice.copy(part).build()
+    query = statement.tree.expression
+    splice = Splice(statement).copy(statement.common_tables).add(" ")
+    if statement.tree.args["is_table"]:
+        rest = range(locate(query.args["from_"]).start, locate(query).stop)
+        return splice.add("SELECT * FROM ").copy_place(rest).build()
+    return splice.copy(query).build()
 
 
-def _resolve_columns(statement: WriteText, text: InsertText, target: Target) -> tuple[str, ...]:
+def _resolve_columns(statement: Statement[exp.Insert], target: Target) -> tuple[str, ...]:
     """Return the columns of the column list, or all columns without one.
 
     Raises:
         InvalidInputError: a column is unknown, or listed twice.
     """
-    if text.columns is None:
+    if not statement.tree.args["columns"]:
         return tuple(target.schema.names)
     seen: set[str] = set()
-    for name, token in text.columns:
+    for column in statement.tree.args["columns"]:
+        name = fold_name(column)
         try:
             target.check_column(name)
         except InvalidInputError as error:
-            raise statement.text.error(token, f"{error}; it stands") from error
+            raise statement.error(column, f"{error}; it is") from error
         if name in seen:
-            raise statement.text.error(token, f"Column {name!r} is given twice; again")
+            raise statement.error(column, f"Column {name!r} is given twice; again")
         seen.add(name)
-    return tuple(name for name, _ in text.columns)
+    return tuple(map(fold_name, statement.tree.args["columns"]))
 
 
 def _match_query_columns(
-    statement: WriteText, text: InsertText, target: Target, schema: pa.Schema
+    statement: Statement[exp.Insert], target: Target, schema: pa.Schema
 ) -> tuple[str, ...]:
     """Return the target column of each column of a query.
 
     Raises:
         InvalidInputError: the number or the types of the columns don't fit.
     """
-    columns = tuple(schema.names) if text.by_name else _resolve_columns(statement, text, target)
-    if text.by_name:
+    by_name = statement.tree.args["by_name"]
+    columns = tuple(schema.names) if by_name else _resolve_columns(statement, target)
+    if by_name:
         for name in columns:
             target.check_column(name)
             if columns.count(name) > 1:

@@ -22,7 +22,7 @@ from planner.plans.query_planner import QueryPlanner
 from planner.scans.changes import CHANGE
 from planner.scans.settings import SessionSettings
 from planner.sql.as_of import AsOf, read_as_of, read_state
-from planner.sql.statement_reader import Part
+from planner.sql.statement_reader import StatementReader
 from planner.sql.tokens import STRING, quote
 from planner.tables.state.extended_tables import ROW_NUMBER
 from planner.writes.dml.prepared_write import PreparedChange, PreparedWrite, WriteResult
@@ -48,14 +48,16 @@ class _RestoreText:
     Attributes:
         target: parts of the table's name.
         state: that the table is to have again.
-        written: the state, as it stands in the text.
+        written: characters of the state in the text.
         is_moment: whether it is a moment.
+        type_name: type of a moment that is written as text only.
     """
 
     target: tuple[str, ...]
     state: AsOf
-    written: Part
+    written: range
     is_moment: bool
+    type_name: str
 
 
 def prepare_restore(
@@ -125,8 +127,7 @@ class PreparedRestore(PreparedWrite):
         )
 
     def _add_state(self, splice: Splice) -> Splice:
-        is_text = self.statement.text.words[self.text.written.start] == STRING
-        return splice.add("TIMESTAMP " if self.text.is_moment and is_text else "").copy(self.text.written)
+        return splice.add(self.text.type_name).copy_place(self.text.written)
 
     def _add_all_rows(self, splice: Splice, target: Target, past: SecuredTable) -> None:
         """Append a query for the rows that go, which have numbers, and for those that come back."""
@@ -136,7 +137,7 @@ class PreparedRestore(PreparedWrite):
         kind = "TIMESTAMP" if self.text.is_moment else "VERSION"
         here, there = target.read_name.sql, f"{target.name.sql} FOR {kind} AS OF "
         splice.add(f"SELECT {now}, {quote(ROW_NUMBER)} FROM {here} UNION ALL ")  # noqa: S608 - quoted
-        splice.add(f"SELECT {then}, NULL FROM {there}").copy(self.text.written)  # noqa: S608 - quoted
+        splice.add(f"SELECT {then}, NULL FROM {there}").copy_place(self.text.written)  # noqa: S608 - quoted
 
     def execute(self, parameters: Sequence[pa.Scalar] = (), control: RunControl | None = None) -> WriteResult:
         """Find what differs, and write it back."""
@@ -175,7 +176,7 @@ class _Differences(PlannedRows):
 
 
 def _read(statement: WriteText) -> _RestoreText:
-    reader, text = statement.reader(), statement.text
+    reader, text = StatementReader(statement.text), statement.text
     reader.expect("RESTORE")
     reader.take("TABLE")
     target = reader.read_qualified_name("The name of a table")
@@ -193,7 +194,10 @@ def _read(statement: WriteText) -> _RestoreText:
         found = read_state(text, start)
     state, reader.at = found
     reader.expect_end()
-    return _RestoreText(target, state, range(start, reader.at), kind == "TIMESTAMP")
+    written = range(text.start(start), text.end(reader.at - 1))
+    is_moment = kind == "TIMESTAMP"
+    type_name = "TIMESTAMP " if is_moment and text.words[start] == STRING else ""
+    return _RestoreText(target, state, written, is_moment, type_name)
 
 
 def _check_columns(target: Target, past: SecuredTable) -> None:

@@ -8,8 +8,10 @@ TRUNCATE [TABLE] t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pyarrow as pa
+from sqlglot import exp
 
 from memwal.errors import InvalidInputError
 from memwal.rules import DefaultValues
@@ -18,14 +20,13 @@ from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings, Shortcut
-from planner.sql.statement_reader import Part
 from planner.sql.tokens import quote
 from planner.writes.dml.prepared_write import Compute, PreparedChange, build_parameter_schema
 from planner.writes.dml.reading.key_rows import Rows, plan_key_rows
 from planner.writes.dml.reading.read_rows import PlannedRows, find_repeated_row, keep_last_of_key
-from planner.writes.dml.reading.rows_query import prepare_returning, read_returning
+from planner.writes.dml.reading.rows_query import prepare_returning
 from planner.writes.dml.statement.target import Target, find_target
-from planner.writes.dml.statement.text import ReadSession, Splice, WriteText, read_statement
+from planner.writes.dml.statement.text import ReadSession, Splice, Statement, parse_write
 from planner.writes.dml.values.assignment import assign
 from planner.writes.dml.values.set_clause import SetColumns, prepare_set_columns, read_assignments
 from planner.writes.dml.writing_step import Outcome, empty_outcome
@@ -41,27 +42,16 @@ def prepare_update(
     Raises:
         LanceGatewayError: the statement is invalid.
     """
-    session, statement = ReadSession(engine, settings, access), read_statement(sql)
-    reader = statement.reader()
-    common_tables = reader.common_tables()
-    reader.expect("UPDATE")
-    parts = reader.read_written_name()
-    alias = reader.alias("SET")
-    reader.expect("SET")
-    assignments = reader.until(("FROM",), ("WHERE",), ("RETURNING",))
-    others = reader.clause("FROM", ("WHERE",), ("RETURNING",))
-    condition = reader.clause("WHERE", ("RETURNING",))
-    answer = read_returning(reader)
-    reader.expect_end()
-    target = find_target(session, parts)
-    name = alias or target.name.table
-    found = read_assignments(statement, assignments, frozenset({name}))
+    session, statement = ReadSession(engine, settings, access), parse_write(sql, exp.Update)
+    target = find_target(session, statement.table)
+    found = read_assignments(statement, statement.tree.expressions)
     directly = Shortcut.LITERAL_VALUES in settings.shortcuts
     columns = prepare_set_columns(statement, target, found, directly=directly)
     wanted = target.read_schema.names
-    rows = _find_rows(session, statement, target, name, wanted, columns, common_tables, others, condition)
+    others, answer = statement.tree.args["from_"], statement.returning
+    rows = _find_rows(session, statement, target, wanted, columns, others)
     columns.check_types(rows.schema, _SET)
-    answered = prepare_returning(statement, answer, target, alias, settings)
+    answered = prepare_returning(statement, target, settings)
     types = (columns.parameter_types, rows.parameter_types, answered.parameter_types)
     schema = build_parameter_schema(statement.parameter_count, *types)
     compute = _build_update(target, columns, "FROM" if others else "")
@@ -78,23 +68,12 @@ def prepare_delete(
     Raises:
         LanceGatewayError: the statement is invalid.
     """
-    session, statement = ReadSession(engine, settings, access), read_statement(sql)
-    reader = statement.reader()
-    common_tables = reader.common_tables()
-    reader.expect("DELETE")
-    reader.take("FROM")
-    parts = reader.read_written_name()
-    alias = reader.alias("USING", "WHERE", "RETURNING")
-    others = reader.clause("USING", ("WHERE",), ("RETURNING",))
-    condition = reader.clause("WHERE", ("RETURNING",))
-    answer = read_returning(reader)
-    reader.expect_end()
-    target = find_target(session, parts)
-    name = alias or target.name.table
+    session, statement = ReadSession(engine, settings, access), parse_write(sql, exp.Delete)
+    target = find_target(session, statement.table)
+    others, answer = statement.tree.args["using"], statement.returning
     wanted = target.read_schema.names if answer else target.place_columns
-    columns = SetColumns(target)
-    rows = _find_rows(session, statement, target, name, wanted, columns, common_tables, others, condition)
-    answered = prepare_returning(statement, answer, target, alias, settings)
+    rows = _find_rows(session, statement, target, wanted, SetColumns(target), others)
+    answered = prepare_returning(statement, target, settings)
     schema = build_parameter_schema(statement.parameter_count, rows.parameter_types, answered.parameter_types)
     compute = _build_delete(target, joined=bool(others), whole=bool(answer))
     by_batch = not (others or answer)
@@ -109,54 +88,45 @@ def prepare_truncate(
     Raises:
         LanceGatewayError: the statement is invalid.
     """
-    reader = read_statement(sql).reader()
-    reader.expect("TRUNCATE")
-    reader.take("TABLE")
-    parts = reader.read_written_name()
-    reader.expect_end()
-    whole = f"DELETE FROM {'.'.join(map(quote, parts))}"  # noqa: S608 - quoted names
+    table = parse_write(sql, exp.TruncateTable).table
+    whole = f"DELETE FROM {'.'.join(map(quote, table))}"  # noqa: S608 - quoted names
     return prepare_delete(engine, whole, settings, access)
 
 
 def _find_rows(
     session: ReadSession,
-    statement: WriteText,
+    statement: Statement[Any],
     target: Target,
-    name: str,
     wanted: Sequence[str],
     columns: SetColumns,
-    common_tables: Part,
-    others: Part,
-    condition: Part,
+    others: exp.Expr | None,
 ) -> Rows:
     """Plan how to read the rows to change: by their keys if possible, otherwise by a query.
 
     Args:
         session: session that reads.
-        statement: text of the statement.
+        statement: an UPDATE or DELETE.
         target: table that is written.
-        name: name or alias of the target in the statement.
         wanted: columns of the target to read.
         columns: expressions of SET.
-        common_tables: WITH.
         others: tables that the target is joined with.
-        condition: condition of WHERE.
     """
+    name, where = statement.name, statement.tree.args["where"]
     strong = session.with_strong_consistency()
 
     def plan() -> PlannedRows:
-        splice = Splice(statement).copy(common_tables).add(" SELECT ")
+        splice = Splice(statement).copy(statement.common_tables).add(" SELECT ")
         splice.add(", ".join([f"{quote(name)}.{quote(one)}" for one in wanted]))
         columns.add_to(splice, _SET)
         splice.add(f" FROM {target.relation(name)}")
         if others:
             splice.add(", ").copy(others)
-        if condition:
-            splice.add(" WHERE (").copy(condition).add(")")
+        if where is not None:
+            splice.add(" WHERE (").copy(where.this).add(")")
         return PlannedRows(target, strong.prepare(splice.build()))
 
-    if target.key and condition and not others and not common_tables:
-        rows = plan_key_rows(strong, statement, target, name, condition, columns, _SET, wanted, plan)
+    if target.key and where is not None and not others and statement.common_tables is None:
+        rows = plan_key_rows(strong, statement, target, columns, _SET, wanted, plan)
         if rows is not None:
             return rows
     return plan()

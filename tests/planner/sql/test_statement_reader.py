@@ -29,14 +29,6 @@ def test_a_part_ends_at_the_first_of_some_words(sql: str, found: str) -> None:
     assert shown(reader, reader.until(("WHERE",), ("FROM",))) == found
 
 
-def test_a_clause_begins_with_a_word_and_has_something_behind_it() -> None:
-    reader = StatementReader(tokenize("WHERE a AND b RETURNING"))
-    assert reader.clause("FROM", ("WHERE",)) == NO_PART
-    assert shown(reader, reader.clause("WHERE", ("RETURNING",))) == "a AND b"
-    with pytest.raises(InvalidInputError, match="Something is expected behind RETURNING; the end of"):
-        reader.clause("RETURNING")
-
-
 def test_pieces_stand_between_commas_outside_of_brackets() -> None:
     reader = StatementReader(tokenize("(a, f(b, c), [d, e]) x"))
     assert [shown(reader, one) for one in reader.read_bracketed_list()] == ["a", "f ( b , c )", "[ d , e ]"]
@@ -55,11 +47,9 @@ def test_common_table_expressions_are_stepped_over() -> None:
 
 
 def test_names_are_folded_and_listed() -> None:
-    reader = StatementReader(tokenize('Main."T" (a, "B") AS x'))
+    reader = StatementReader(tokenize('Main."T" (a, "B")'))
     assert reader.read_qualified_name("A table") == ("main", "T")
     assert [name for name, _ in reader.read_name_list("A column")] == ["a", "B"]
-    assert reader.alias("SET") == "x"
-    assert reader.alias("SET") is None
     reader.expect_end()
 
 

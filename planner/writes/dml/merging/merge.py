@@ -1,12 +1,21 @@
-"""MERGE INTO t USING source ON .. WHEN ..: one join reads the rows of both, and the clause for each."""
+"""MERGE: one join reads the rows of table and source, and the clause for each.
+
+MERGE INTO t [AS a] USING source [AS s] ON condition
+  WHEN MATCHED [AND condition] THEN UPDATE SET .. | UPDATE SET * | DELETE | DO NOTHING
+  WHEN NOT MATCHED [BY TARGET] [AND condition] THEN INSERT [(columns)] VALUES (..) | INSERT * | DO NOTHING
+  WHEN NOT MATCHED BY SOURCE [AND condition] THEN UPDATE SET .. | DELETE | DO NOTHING
+  [RETURNING ..]
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from sqlglot import exp
 
 from memwal.errors import InvalidInputError
 from memwal.rules import DefaultValues
@@ -15,16 +24,20 @@ from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings
-from planner.sql.statement_reader import Part
 from planner.sql.tokens import quote
-from planner.writes.dml.merging.read_merge import Action, ClauseText, Match, read_merge
 from planner.writes.dml.prepared_write import Compute, PreparedChange, build_parameter_schema
 from planner.writes.dml.reading.read_rows import PlannedRows, find_repeated_key, find_repeated_row, format_key
 from planner.writes.dml.reading.rows_query import prepare_returning
 from planner.writes.dml.statement.target import Target, find_target
-from planner.writes.dml.statement.text import ReadSession, Splice, WriteText, read_statement
+from planner.writes.dml.statement.text import ReadSession, Splice, Statement, parse_write
+from planner.writes.dml.statement.tree import fold_name
 from planner.writes.dml.values.assignment import assign, check_required_columns, fill_columns
-from planner.writes.dml.values.set_clause import Assignment, SetColumns, prepare_set_columns, read_assignments
+from planner.writes.dml.values.set_clause import (
+    Assignment,
+    SetColumns,
+    prepare_set_columns,
+    read_assignments,
+)
 from planner.writes.dml.writing_step import Outcome, empty_outcome
 
 TARGET = "target#"
@@ -35,6 +48,23 @@ SOURCE_MARK = "given#"
 """Column of the join that is NULL where no row of the source matches."""
 
 
+class Match(Enum):
+    """Which rows a clause matches."""
+
+    MATCHED = "MATCHED"
+    NOT_BY_TARGET = "NOT MATCHED"
+    NOT_BY_SOURCE = "NOT MATCHED BY SOURCE"
+
+
+class Action(Enum):
+    """What a clause does with the rows."""
+
+    UPDATE = "UPDATE"
+    DELETE = "DELETE"
+    INSERT = "INSERT"
+    NOTHING = "DO NOTHING"
+
+
 @dataclass(frozen=True, eq=False)
 class Clause:
     """A checked WHEN clause.
@@ -43,14 +73,14 @@ class Clause:
         number: from 0; the first clause that matches a row applies.
         match: which rows the clause matches.
         action: what to do with them.
-        condition: condition behind AND.
+        condition: condition behind AND; None without it.
         columns: columns that the clause sets.
     """
 
     number: int
     match: Match
     action: Action
-    condition: Part
+    condition: exp.Expr | None
     columns: SetColumns
 
     @property
@@ -181,92 +211,86 @@ def prepare_merge(
     Raises:
         LanceGatewayError: the statement is invalid.
     """
-    statement = read_statement(sql)
-    text = read_merge(statement)
-    session = ReadSession(engine, settings, access)
-    target = find_target(session, text.target)
-    name = text.alias or target.name.table
-    if name == text.source_name:
-        msg = f"table and source of a MERGE are both called {name!r}: give one of them another name with AS"
+    session, statement = ReadSession(engine, settings, access), parse_write(sql, exp.Merge)
+    target = find_target(session, statement.table)
+    name, condition = statement.name, statement.tree.args["on"]
+    source, whens = statement.tree.args["using"], statement.tree.args["whens"].expressions
+    source_name = _read_source_name(source)
+    if name == source_name:
+        msg = f"table and source of a MERGE are both called {source_name!r}: name one of them with AS"
         raise InvalidInputError(msg)
     strong = session.with_strong_consistency()
     source_schema: pa.Schema | None = None
-    if any(clause.action is not Action.NOTHING and _has_all_columns(clause) for clause in text.clauses):
-        query = Splice(statement).copy(text.common_tables).add(" SELECT * FROM ").copy(text.source).build()
+    if any(isinstance(when.args["then"].this, exp.Star) for when in whens):
+        query = Splice(statement).copy(statement.common_tables).add(" SELECT * FROM ").copy(source).build()
         source_schema = strong.prepare(query).schema
-    clauses = [
-        Clause(
-            at,
-            one.match,
-            one.action,
-            one.condition,
-            _prepare_columns(statement, one, target, name, source_schema),
-        )
-        for at, one in enumerate(text.clauses)
-    ]
-    splice = Splice(statement).copy(text.common_tables)
-    condition: Part | str = text.condition
-    if _is_never(statement, text.condition):
+    clauses = []
+    for at, when in enumerate(whens):
+        then, is_by_source = when.args["then"], when.args["source"]
+        match = Match.NOT_BY_SOURCE if is_by_source else Match.NOT_BY_TARGET
+        match = Match.MATCHED if when.args["matched"] else match
+        action = Action(then.name if isinstance(then, exp.Var) else then.key.upper())
+        columns = _prepare_columns(statement, then, target, source_schema)
+        clauses.append(Clause(at, match, action, when.args["condition"], columns))
+    splice = Splice(statement).copy(statement.common_tables)
+    if _is_never(condition):
         # DataFusion takes conditions without columns for those of the rows above a join.
         condition = f"{quote(name)}.{quote(target.identity[0])} IS NULL"
-    splice_join(splice, target, name, text.source, text.source_name, condition, clauses)
+    splice_join(splice, target, name, source, source_name, condition, clauses)
     planned = PlannedRows(target, strong.prepare(splice.build()))
     for clause in clauses:
         clause.columns.check_types(planned.read.schema, clause.prefix)
-    answered = prepare_returning(statement, text.returning, target, text.alias, settings)
+    answered = prepare_returning(statement, target, settings)
     types = [clause.columns.parameter_types for clause in clauses]
     schema = build_parameter_schema(
         statement.parameter_count, *types, planned.read.parameter_types, answered.parameter_types
     )
-    compute = build_merge(target, clauses, text.source_name)
+    compute = build_merge(target, clauses, source_name)
     return PreparedChange(sql, target, answered, schema, settings, "MERGE", planned, compute)
 
 
-def _is_never(statement: WriteText, condition: Part) -> bool:
+def _read_source_name(source: exp.Expr) -> str:
+    """Return the name or the alias of the source."""
+    alias = source.args.get("alias")
+    name = source.this if alias is None else alias.this
+    return fold_name(name) if isinstance(name, exp.Identifier) else name.name or "source"
+
+
+def _is_never(condition: exp.Expr) -> bool:
     """Return whether the condition of the join is FALSE, or two numbers that differ (1 = 0)."""
-    tokens = statement.text.tokens
-    written = [tokens[at].text.upper() for at in condition]
-    while written[:1] == ["("] and written[-1:] == [")"]:
-        written = written[1:-1]
-    if len(written) == len("n=n") and written[1] == "=":
-        return written[0].isdigit() and written[2].isdigit() and int(written[0]) != int(written[2])
-    return written == ["FALSE"]
-
-
-def _has_all_columns(clause: ClauseText) -> bool:
-    """Whether the clause is SET * or INSERT *."""
-    if clause.action is Action.UPDATE:
-        return not clause.assignments
-    return clause.action is Action.INSERT and clause.values is None
+    match condition.unnest():
+        case exp.Boolean(this=value):
+            return not value
+        case exp.EQ(this=exp.Literal(is_int=True) as left, expression=exp.Literal(is_int=True) as right):
+            return int(left.name) != int(right.name)
+    return False
 
 
 def _prepare_columns(
-    statement: WriteText, clause: ClauseText, target: Target, name: str, source_schema: pa.Schema | None
+    statement: Statement[exp.Merge], then: exp.Expr, target: Target, source_schema: pa.Schema | None
 ) -> SetColumns:
-    if clause.action in (Action.DELETE, Action.NOTHING):
+    if isinstance(then, exp.Var):
         return SetColumns(target)
-    if _has_all_columns(clause):
+    if isinstance(then.this, exp.Star):
         assert source_schema is not None  # noqa: S101 - read where a clause needs it
         missing = [column for column in target.schema.names if column not in source_schema.names]
         if missing:
             msg = (
-                f"{clause.action.value} * takes all columns of table {target.name!r} from the source, which "
+                f"{then.key.upper()} * takes all columns of table {target.name!r} from the source, which "
                 f"has no {missing[0]!r}: name the columns instead"
             )
             raise InvalidInputError(msg)
         target.check_numbers(target.schema.names, "name the columns instead of *")
         return SetColumns(target, source_columns=tuple(target.schema.names))
-    if clause.action is Action.UPDATE:
-        assignments = read_assignments(statement, clause.assignments, frozenset({name}))
-        return prepare_set_columns(statement, target, assignments)
-    assert clause.values is not None  # noqa: S101 - not INSERT *
-    names = tuple(target.schema.names)
-    if clause.columns is not None:
-        names = tuple(column for column, _ in clause.columns)
-    if len(clause.values) != len(names):
-        at = clause.values[0].start if clause.values else 0
-        raise statement.text.error(at, f"{len(names)} value(s) are needed, and {len(clause.values)} stand")
-    pairs = [Assignment(column, part) for column, part in zip(names, clause.values, strict=True)]
+    if isinstance(then, exp.Update):
+        return prepare_set_columns(statement, target, read_assignments(statement, then.expressions))
+    names = target.schema.names
+    if then.args["columns"]:
+        names = [fold_name(column) for column in then.args["columns"]]
+    values = then.expression.expressions
+    if len(values) != len(names):
+        raise statement.error(then, f"{len(names)} value(s) are needed, and {len(values)} are given")
+    pairs = [Assignment(column, value) for column, value in zip(names, values, strict=True)]
     columns = prepare_set_columns(statement, target, pairs, allow_key=True)
     check_required_columns(target, columns.columns, "the INSERT of the MERGE")
     return columns
@@ -276,9 +300,9 @@ def splice_join(
     splice: Splice,
     target: Target,
     name: str,
-    source: Part | str,
+    source: exp.Expr | str,
     source_name: str,
-    condition: Part | str,
+    condition: exp.Expr | str,
     clauses: Sequence[Clause],
 ) -> Splice:
     """Append the join of source and target, with the clause for each row and the values that it sets.
@@ -307,17 +331,17 @@ def splice_join(
         for column in clause.columns.source_columns:
             value = f"{quote(source_name)}.{quote(column)}"
             splice.add(f", {value} AS {quote(clause.prefix + column)}")
-        for column, part in clause.columns.expressions.items():
+        for column, expression in clause.columns.expressions.items():
             splice.add(", CASE WHEN ")
             _add_guard(splice, clause, target, alias, source_name)
-            _copy(splice.add(" THEN ("), part, clause, target, source_name)
+            _copy(splice.add(" THEN ("), expression, clause, target, source_name)
             splice.add(f") END AS {quote(clause.prefix + column)}")
     _append(splice.add(" FROM (SELECT *, TRUE AS ").add(quote(SOURCE_MARK)).add(" FROM "), source)
     splice.add(f") AS {quote(source_name)} {_join_type(clauses)} {target.relation(name)} ON (")
     return _append(splice, condition).add(")")
 
 
-def _append(splice: Splice, what: Part | str) -> Splice:
+def _append(splice: Splice, what: exp.Expr | str) -> Splice:
     return splice.add(what) if isinstance(what, str) else splice.copy(what)
 
 
@@ -330,12 +354,12 @@ def _add_guard(splice: Splice, clause: Clause, target: Target, alias: str, sourc
         Match.NOT_BY_SOURCE: f"{given} IS NULL",
     }[clause.match]
     splice.add(f"({match}")
-    if clause.condition:
+    if clause.condition is not None:
         _copy(splice.add(" AND ("), clause.condition, clause, target, source).add(")")
     splice.add(")")
 
 
-def _copy(splice: Splice, part: Part, clause: Clause, target: Target, source: str) -> Splice:
+def _copy(splice: Splice, part: exp.Expr, clause: Clause, target: Target, source: str) -> Splice:
     """Append an expression of a clause; one for new rows can only be about the source."""
     if clause.match is Match.NOT_BY_TARGET:
         return splice.copy_of_relation(part, target.schema.names, source)

@@ -7,20 +7,25 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 import pyarrow as pa
+from sqlglot import exp
 
+from memwal.errors import UnsupportedError
 from memwal.writing import Changes, WriteReceipt
 from planner.bridge.run_control import RunControl
-from planner.sql.statement_reader import NO_PART, Part, StatementReader
 from planner.sql.tokens import quote
-from planner.writes.dml.merging.merge import Clause, build_merge, splice_join
-from planner.writes.dml.merging.read_merge import Action, Match
+from planner.writes.dml.merging.merge import Action, Clause, Match, build_merge, splice_join
 from planner.writes.dml.prepared_write import Compute
 from planner.writes.dml.reading.key_rows import rows_of_keys
 from planner.writes.dml.reading.read_rows import ReadStep, exclude_keys, select_distinct_keys
 from planner.writes.dml.reading.rows_query import RowsQuery
 from planner.writes.dml.statement.target import Target
-from planner.writes.dml.statement.text import ReadSession, Splice, WriteText
-from planner.writes.dml.values.set_clause import SetColumns, prepare_set_columns, read_assignments
+from planner.writes.dml.statement.text import ReadSession, Splice, Statement
+from planner.writes.dml.statement.tree import fold_name
+from planner.writes.dml.values.set_clause import (
+    SetColumns,
+    prepare_set_columns,
+    read_assignments,
+)
 from planner.writes.dml.writing_step import Outcome, read_and_write
 
 _EXCLUDED = "excluded"
@@ -32,50 +37,6 @@ class OnConflict(Enum):
     REPLACE = "replace"
     NOTHING = "nothing"
     UPDATE = "update"
-
-
-@dataclass(frozen=True, slots=True)
-class ConflictText:
-    """The text of ON CONFLICT.
-
-    Attributes:
-        action: what to do.
-        columns: column list, each name with its token; () without one.
-        assignments: assignments of SET.
-        condition: condition of WHERE.
-    """
-
-    action: OnConflict
-    columns: tuple[tuple[str, int], ...] = ()
-    assignments: Part = NO_PART
-    condition: Part = NO_PART
-
-
-def read_conflict(reader: StatementReader) -> ConflictText:
-    """Parse ON CONFLICT or ON DUPLICATE KEY UPDATE, if it comes next.
-
-    Raises:
-        InvalidInputError: the clause has a syntax error; names its position.
-        UnsupportedError: the clause is not supported.
-    """
-    if reader.is_at("ON", "DUPLICATE"):
-        reader.expect("ON", "DUPLICATE", "KEY", "UPDATE")
-        reader.take("SET")
-        return ConflictText(OnConflict.UPDATE, (), reader.until(("RETURNING",)))
-    if not reader.take("ON", "CONFLICT"):
-        return ConflictText(OnConflict.REPLACE)
-    if reader.is_at("ON", "CONSTRAINT"):
-        raise reader.unsupported_error(
-            "Constraints have no names here: give the key columns, ON CONFLICT (..); this stands"
-        )
-    columns = reader.read_name_list("The name of a key column") if reader.word == "(" else ()
-    reader.expect("DO")
-    if reader.take("NOTHING"):
-        return ConflictText(OnConflict.NOTHING, columns)
-    reader.expect("UPDATE", "SET")
-    assignments = reader.until(("WHERE",), ("RETURNING",))
-    condition = reader.clause("WHERE", ("RETURNING",))
-    return ConflictText(OnConflict.UPDATE, columns, assignments, condition)
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,31 +89,41 @@ class Conflict:
         return read_and_write(target, step, compute, control, durable=self.session.settings.durable_writes)
 
 
-def prepare_conflict(
-    session: ReadSession, statement: WriteText, text: ConflictText, target: Target, alias: str | None
-) -> Conflict:
-    """Prepare ON CONFLICT.
+def prepare_conflict(session: ReadSession, statement: Statement[exp.Insert], target: Target) -> Conflict:
+    """Prepare ON CONFLICT, ON DUPLICATE KEY, or INSERT IGNORE.
+
+    Args:
+        session: session that reads.
+        statement: an INSERT.
+        target: table.
 
     Raises:
         LanceGatewayError: the clause is invalid.
     """
-    if text.action is not OnConflict.REPLACE:
+    conflict, name = statement.tree.args["conflict"], statement.name
+    action = OnConflict.REPLACE
+    if conflict is not None:
+        action = OnConflict.UPDATE if conflict.expressions else OnConflict.NOTHING
+    if action is not OnConflict.REPLACE:
         target.check_key("ON CONFLICT")
-    for name, token in text.columns:
-        target.check_column(name)
-        if name not in target.key or len(text.columns) != len(target.key):
-            key = ", ".join(target.key)
-            message = f"The only conflicts that are noticed are those of the key ({key}); here stands"
-            raise statement.reader(token).unsupported_error(message)
-    if text.action is not OnConflict.UPDATE:
-        return Conflict(text.action, session, target)
-    name = alias or target.name.table
-    assignments = read_assignments(statement, text.assignments, frozenset({name}))
+    keys = [] if conflict is None else conflict.args.get("conflict_keys") or []
+    for column in keys:
+        key = fold_name(column)
+        target.check_column(key)
+        if key not in target.key or len(keys) != len(target.key):
+            names = ", ".join(target.key)
+            message = f"The only conflicts that are noticed are those of the key ({names}); another is"
+            raise statement.error(column, message, UnsupportedError)
+    if action is not OnConflict.UPDATE:
+        return Conflict(action, session, target)
+    assert conflict is not None  # noqa: S101 - by its action
+    where = conflict.args.get("where")
+    assignments = read_assignments(statement, conflict.expressions)
     columns = prepare_set_columns(statement, target, assignments)
     all_columns = SetColumns(target, source_columns=tuple(target.schema.names))
     clauses = (
-        Clause(0, Match.MATCHED, Action.UPDATE, text.condition, columns),
-        Clause(1, Match.NOT_BY_TARGET, Action.INSERT, NO_PART, all_columns),
+        Clause(0, Match.MATCHED, Action.UPDATE, where and where.this, columns),
+        Clause(1, Match.NOT_BY_TARGET, Action.INSERT, None, all_columns),
     )
     condition = " AND ".join(
         f"{quote(name)}.{quote(one)} = {quote(_EXCLUDED)}.{quote(one)}" for one in target.key
@@ -163,4 +134,4 @@ def prepare_conflict(
     for clause in clauses:
         clause.columns.check_types(joined.schema, clause.prefix)
     types = joined.parameter_types | columns.parameter_types
-    return Conflict(text.action, session, target, (joined, build_merge(target, clauses, _EXCLUDED)), types)
+    return Conflict(action, session, target, (joined, build_merge(target, clauses, _EXCLUDED)), types)

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from sqlglot import exp
 
 from execnodes import KeySet
 from memwal.errors import LanceGatewayError
@@ -18,17 +19,15 @@ from planner.binding.key_query import KeyQuery
 from planner.bridge.run_control import RunControl
 from planner.bridge.types.plain_types import bind_value, normalize_schema, plain_type
 from planner.scans.settings import Shortcut
-from planner.sql.statement_reader import Part
 from planner.sql.tokens import quote
 from planner.writes.dml.reading.read_rows import PLACE, PlannedRows, ReadStep, number_keys
 from planner.writes.dml.reading.rows_query import RowsQuery
 from planner.writes.dml.statement.target import Target
-from planner.writes.dml.statement.text import ReadSession, SourceQuery, Splice, WriteText
+from planner.writes.dml.statement.text import ReadSession, SourceQuery, Splice, Statement
+from planner.writes.dml.statement.tree import fold_name
 from planner.writes.dml.values.assignment import read_constant
 from planner.writes.dml.values.set_clause import SetColumns
 
-# These bind in ways that taking conditions apart could change.
-_BINDING = frozenset({"OR", "XOR", "DISTINCT", "BETWEEN", "CASE", "ESCAPE", "?|"})
 _SHORTCUTS = frozenset({Shortcut.WRITE_LOOKUPS, Shortcut.KEY_QUERIES, Shortcut.KEY_LOOKUPS})
 
 MANY_KEYS = 4096
@@ -115,10 +114,8 @@ Rows: TypeAlias = PlannedRows | KeyRows
 
 def plan_key_rows(
     session: ReadSession,
-    statement: WriteText,
+    statement: Statement[Any],
     target: Target,
-    name: str,
-    condition: Part,
     columns: SetColumns,
     prefix: str,
     wanted: Sequence[str],
@@ -128,10 +125,8 @@ def plan_key_rows(
 
     Args:
         session: session that reads, at consistency "strong".
-        statement: statement that the condition is part of.
+        statement: an UPDATE or DELETE with WHERE.
         target: table that is written.
-        name: name or alias of the target in the statement.
-        condition: condition of WHERE.
         columns: expressions of SET.
         prefix: prefix of their names.
         wanted: columns of the target to read.
@@ -142,7 +137,7 @@ def plan_key_rows(
     """
     conditions = None
     if session.settings.shortcuts >= _SHORTCUTS and not target.region_columns:
-        conditions = _split_key_conditions(statement, target, name, condition)
+        conditions = _split_key_conditions(statement, target)
     if conditions is None:
         return None
     key_query, ordinals, rest = conditions
@@ -151,9 +146,9 @@ def plan_key_rows(
     if columns.expressions or rest:
         splice = Splice(statement).add("SELECT ").add(", ".join(map(quote, wanted)))
         columns.add_to(splice, prefix)
-        splice.add(f" FROM {target.relation(name)} WHERE TRUE")
+        splice.add(f" FROM {target.relation(statement.name)} WHERE TRUE")
         for part in rest:
-            splice.add(" AND ").copy(part)
+            splice.add(" AND (").copy(part).add(")")
         computed = splice.build()
         if set(ordinals).intersection(computed.ordinals):
             return None  # The parameter would be compared as two types.
@@ -167,13 +162,14 @@ def plan_key_rows(
 
 
 def _split_key_conditions(
-    statement: WriteText, target: Target, name: str, condition: Part
-) -> tuple[KeyQuery, tuple[int, ...], list[Part]] | None:
+    statement: Statement[Any], target: Target
+) -> tuple[KeyQuery, tuple[int, ...], list[exp.Expr]] | None:
     """Split a condition into keys given by = or IN, ordinals of their parameters, and the other conjuncts."""
-    equals: dict[str, list[Part]] = {}
-    rest: list[Part] = []
-    for part in _split_conjuncts(statement, condition):
-        column, values = _read_comparison(statement, part, name)
+    condition = statement.tree.args["where"].this
+    equals: dict[str, list[exp.Expr]] = {}
+    rest: list[exp.Expr] = []
+    for part in condition.flatten(unnest=False) if isinstance(condition, exp.And) else [condition]:
+        column, values = _read_comparison(part, statement.name)
         if column not in target.key:
             rest.append(part)
         elif column in equals or (len(values) > 1 < len(target.key)):
@@ -186,11 +182,9 @@ def _split_key_conditions(
     constants: list[tuple[str, tuple[pa.Scalar | int, ...]]] = []
     for column in target.key:
         key_values: list[pa.Scalar | int] = []
-        if not equals[column] or not all(equals[column]):
-            return None
         for value in equals[column]:
             ordinal = statement.parameter(value)
-            constant = read_constant(statement, value) if ordinal is None else None
+            constant = read_constant(value) if ordinal is None else None
             if ordinal is not None:
                 key_values.append(len(ordinals))
                 ordinals.append(ordinal)
@@ -213,36 +207,17 @@ def _make_nulls(values: Sequence[object]) -> list[pa.Scalar]:
     return [pa.scalar(None)] * len(values)
 
 
-def _split_conjuncts(statement: WriteText, condition: Part) -> list[Part]:
-    """Split a condition at its top-level ANDs; returns nothing if other operators make that uncertain."""
-    reader, conjuncts, first = statement.reader(condition.start), [], condition.start
-    while reader.at < condition.stop:
-        word = reader.words[reader.at]
-        if word in _BINDING:
-            return []
-        if word in ("(", "[", "{"):
-            reader.at = reader.closing() + 1
-            continue
-        if word == "AND":
-            conjuncts.append(range(first, reader.at))
-            first = reader.at + 1
-        reader.at += 1
-    conjuncts.append(range(first, condition.stop))
-    return conjuncts if all(conjuncts) else []
-
-
-def _read_comparison(statement: WriteText, part: Part, table: str) -> tuple[str, list[Part]]:
-    """Read `id = ..` or `t.id IN (..)`: return the column and its values, or "" for other conditions."""
-    text, at = statement.text, part.start
-    if text.is_name(at) and text.words[at + 1] == "." and text.name(at) == table:
-        at += 2
-    if at < part.stop and text.is_name(at):
-        if text.words[at + 1] == "=":
-            return text.name(at), [range(at + 2, part.stop)]
-        reader = statement.reader(at + 2)
-        if text.words[at + 1] == "IN" and reader.word == "(" and reader.closing() == part.stop - 1:
-            return text.name(at), list(reader.split_at_commas(range(at + 3, part.stop - 1)))
-    return "", []
+def _read_comparison(condition: exp.Expr, table: str) -> tuple[str, list[exp.Expr]]:
+    """Return the column of `id = ..` or `t.id IN (..)`, and its values; "" for other conditions."""
+    match condition:
+        case exp.EQ(this=exp.Column() as column, expression=value):
+            values = [value]
+        case exp.In(this=exp.Column() as column, expressions=[*values]) if values:
+            pass
+        case _:
+            return "", []
+    *qualifiers, name = map(fold_name, column.parts)
+    return (name, values) if qualifiers in ([], [table]) else ("", [])
 
 
 def rows_of_keys(

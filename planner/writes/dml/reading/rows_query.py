@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 from datafusion import DataFrame, SessionContext
@@ -28,9 +29,8 @@ from planner.plans.forms.multisets import MULTISETS, number_equal_rows
 from planner.plans.forms.planned_frame import PlannedFrame, plan_unique
 from planner.scans.settings import SessionSettings
 from planner.sql.rules import apply_rules
-from planner.sql.statement_reader import NO_PART, Part, StatementReader
 from planner.writes.dml.statement.target import Target, name_relation
-from planner.writes.dml.statement.text import Splice, SplicedQuery, WriteText
+from planner.writes.dml.statement.text import Splice, SplicedQuery, Statement
 
 NO_COLUMNS = pa.schema([])
 
@@ -270,34 +270,20 @@ class Returning:
         return None if self.query is None else self.query.execute({self.table: rows}, parameters, control)
 
 
-def read_returning(reader: StatementReader) -> Part:
-    """Read the expressions of RETURNING; returns an empty part without it."""
-    if not reader.take("RETURNING"):
-        return NO_PART
-    part = reader.until()
-    if not part:
-        raise reader.unexpected_error("RETURNING needs something to return, such as *")
-    return part
-
-
-def prepare_returning(
-    statement: WriteText, part: Part, target: Target, alias: str | None, settings: SessionSettings
-) -> Returning:
+def prepare_returning(statement: Statement[Any], target: Target, settings: SessionSettings) -> Returning:
     """Prepare RETURNING.
 
     Args:
-        statement: statement that the part belongs to.
-        part: expressions; may be empty.
+        statement: any statement, with RETURNING or without.
         target: table whose rows are returned.
-        alias: alias of the target.
         settings: session settings.
 
     Raises:
         LanceGatewayError: an expression is invalid.
     """
-    if not part:
+    if statement.returning is None:
         return Returning()
-    relation = name_relation(target.name, alias or target.name.table)
-    splice = Splice(statement).add("SELECT ").copy(part).add(f" FROM {relation}")
+    relation = name_relation(target.name, statement.name)
+    splice = Splice(statement).add("SELECT ").copy(statement.returning).add(f" FROM {relation}")
     query = RowsQuery(splice.build(), {target.name: target.schema}, settings.type_set)
     return Returning(query, target.name, query.schema)

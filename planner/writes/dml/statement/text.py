@@ -6,12 +6,15 @@ works, and positions in errors can be mapped back to the client's text.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from operator import attrgetter
+from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
+from sqlglot import exp
 
 from memwal.errors import InvalidInputError, LanceGatewayError, copy_error
 from planner.access.rights import Access
@@ -21,11 +24,13 @@ from planner.plans.prepared_query import PreparedQuery
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings
 from planner.sql.limits import SIZE_WORDS, check_literal_sizes
-from planner.sql.statement_reader import Part, StatementReader
-from planner.sql.tokens import STRING, PlacedMessage, SqlText, find_place, number_parameters, quote, tokenize
+from planner.sql.tokens import PlacedMessage, SqlText, find_place, number_parameters, quote, tokenize
+from planner.writes.dml.statement.tree import S, fold_name, locate, parse_tree
 
 _AT_ONCE = 256
 """Expressions in one SELECT: DataFusion's planning grows faster than their number."""
+_TABLE_CLAUSES = frozenset({"this", "db", "catalog", "alias", "version"})
+_START = attrgetter("start")
 T = TypeVar("T")
 
 
@@ -35,12 +40,12 @@ class WriteText:
 
     Attributes:
         text: tokens.
-        slots: first token of each parameter -> its ordinal, from 0.
+        parameters: characters of each parameter -> its ordinal, from 0, in the order of the text.
         parameter_count: number of parameters.
     """
 
     text: SqlText
-    slots: Mapping[int, int]
+    parameters: Mapping[range, int]
     parameter_count: int
 
     @property
@@ -48,20 +53,72 @@ class WriteText:
         """Text of the statement, without a trailing semicolon."""
         return self.text.sql
 
-    def reader(self, at: int = 0) -> StatementReader:
-        """Return a reader that starts at a token."""
-        return StatementReader(self.text, at)
+    def parameter(self, value: exp.Expr) -> int | None:
+        """Return the ordinal of the parameter that a value consists of; None if it is something else."""
+        is_parameter = isinstance(value, exp.Placeholder | exp.Parameter)
+        return self.parameters.get(locate(value)) if is_parameter else None
 
-    def parameter(self, part: Part) -> int | None:
-        """Return the ordinal of the parameter that a part consists of; None if it is something else."""
-        ordinal = self.slots.get(part.start)
-        if ordinal is None or len(part) != 1 + (self.text.words[part.start] == "$"):
-            return None
-        return ordinal
 
-    def source(self, part: Part) -> str:
-        """Return the text of a part."""
-        return self.sql[self.text.start(part.start) : self.text.end(part.stop - 1)] if part else ""
+@dataclass(frozen=True, slots=True)
+class Statement(WriteText, Generic[S]):
+    """An INSERT, UPDATE, DELETE or MERGE.
+
+    Attributes:
+        tree: the statement.
+        table: parts of the name of the table that it writes.
+        name: name or alias of the table in the statement.
+    """
+
+    tree: S
+    table: tuple[str, ...]
+    name: str
+
+    @property
+    def common_tables(self) -> exp.Expr | None:
+        """WITH before the statement."""
+        return self.tree.args.get("with_")
+
+    @property
+    def returning(self) -> exp.Expr | None:
+        """RETURNING."""
+        return self.tree.args.get("returning")
+
+    def error(
+        self, part: exp.Expr, what: str, kind: type[LanceGatewayError] = InvalidInputError
+    ) -> LanceGatewayError:
+        """Return an error at the first character of a part."""
+        return kind(PlacedMessage(self.sql, locate(part).start, what))
+
+
+def parse_write(sql: str, kind: type[S]) -> Statement[S]:
+    """Parse a statement.
+
+    Args:
+        sql: the statement.
+        kind: of statement that its first word promises.
+
+    Raises:
+        InvalidInputError: the text has a syntax error; with its place.
+        UnsupportedError: the statement has a clause that is not supported.
+    """
+    read = read_statement(sql)
+    tree = parse_tree(read.text, kind)
+    table = tree.this
+    alias = table.args.get("alias")
+    is_name = isinstance(table, exp.Table) and isinstance(table.this, exp.Identifier | exp.Dot)
+    parts = tuple(map(fold_name, table.parts)) if is_name else ()
+    name = fold_name(alias.this) if alias is not None else "".join(parts[-1:])
+    statement = Statement(read.text, read.parameters, read.parameter_count, tree, parts, name)
+    clauses = {name for name, value in table.args.items() if value} - _TABLE_CLAUSES
+    if not parts or clauses or (alias is not None and alias.columns):
+        raise statement.error(table, "Only the name and an alias of a table are expected; something else is")
+    if table.args.get("version"):
+        message = (
+            "Only the newest state of a table is written: RESTORE TABLE goes back to a former one, and a "
+            "branch is written by Lance, lance.dataset(..).checkout_version((branch, None)); another one is"
+        )
+        raise statement.error(table, message)
+    return statement
 
 
 def read_statement(sql: str) -> WriteText:
@@ -77,7 +134,8 @@ def read_statement(sql: str) -> WriteText:
     if nul >= 0:
         raise InvalidInputError(PlacedMessage(sql.replace("\0", "\ufffd"), nul, "A NUL character"))
     slots, count = number_parameters(text)
-    return WriteText(text, slots, count)
+    ends = {at: text.end(at + (text.words[at] == "$")) for at in slots}
+    return WriteText(text, {range(text.start(at), ends[at]): slot for at, slot in slots.items()}, count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,15 +145,6 @@ class _CopiedText:
     start: int
     end: int
     origin: int
-
-
-_AFTER_OTHERS = frozenset({".", "(", STRING})
-"""Words behind names of relations, functions and types."""
-_NO_COLUMNS = frozenset(
-    {"CASE", "WHEN", "THEN", "ELSE", "END", "AND", "OR", "NOT", "IS", "NULL", "TRUE", "FALSE", "IN", "LIKE"}
-    | {"BETWEEN", "AS", "FROM", "DISTINCT"}
-)
-"""Words that are columns only in quotes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +208,7 @@ class Splice:
 
     def __init__(self, statement: WriteText) -> None:
         self._statement = statement
+        self._parameters = tuple(statement.parameters)
         self._texts: list[str] = []
         self._length = 0
         self._copied: list[_CopiedText] = []
@@ -170,23 +220,23 @@ class Splice:
         self._length += len(text)
         return self
 
-    def copy(self, part: Part) -> Splice:
-        """Append a part of the statement."""
-        text, slots = self._statement.text, self._statement.slots
-        if not part:
-            return self
-        tokens = text.tokens
-        position = tokens[part.start].start
-        for at in part:
-            ordinal = slots.get(at)
-            if ordinal is not None:
-                self._copy_characters(position, tokens[at].start)
-                position = tokens[at + (text.words[at] == "$")].end + 1
-                self.parameter(ordinal)
-        self._copy_characters(position, tokens[part.stop - 1].end + 1)
+    def copy(self, *parts: exp.Expr | None) -> Splice:
+        """Append the text of the statement from the first of some parts to the last."""
+        return self.copy_place(locate(*parts))
+
+    def copy_place(self, place: range) -> Splice:
+        """Append characters of the statement."""
+        position, parameters = place.start, self._parameters
+        for at in range(bisect_left(parameters, place.start, key=_START), len(parameters)):
+            if parameters[at].start >= place.stop:
+                break
+            self._copy_characters(position, parameters[at].start)
+            self.parameter(self._statement.parameters[parameters[at]])
+            position = parameters[at].stop
+        self._copy_characters(position, place.stop)
         return self
 
-    def copy_of_relation(self, part: Part, columns: Collection[str], relation: str) -> Splice:
+    def copy_of_relation(self, part: exp.Expr, columns: Collection[str], relation: str) -> Splice:
         """Append a part whose columns without a relation belong to one; not those of its subqueries.
 
         Args:
@@ -194,15 +244,13 @@ class Splice:
             columns: that would otherwise be ambiguous.
             relation: their relation.
         """
-        text, first = self._statement.text, part.start
-        for at in part if not any(text.words[at] == "SELECT" for at in part) else ():
-            is_bare = (
-                text.is_name(at) and text.words[at - 1] != "." and text.words[at + 1] not in _AFTER_OTHERS
-            )
-            if is_bare and text.name(at) in columns:
-                self.copy(range(first, at)).add(f" {quote(relation)}.")
-                first = at
-        return self.copy(range(first, part.stop))
+        place = locate(part)
+        first, found = place.start, () if part.find(exp.Query) else part.find_all(exp.Column)
+        bare = [one.this for one in found if not one.table and fold_name(one.this) in columns]
+        for start in sorted(locate(name).start for name in bare):
+            self.copy_place(range(first, start)).add(f" {quote(relation)}.")
+            first = start
+        return self.copy_place(range(first, place.stop))
 
     def parameter(self, ordinal: int) -> Splice:
         """Append a parameter of the statement."""
@@ -308,7 +356,7 @@ class ComputedValues:
 
 
 def prepare_computed_values(
-    session: ReadSession, statement: WriteText, parts: Sequence[Part], common_tables: Part
+    session: ReadSession, statement: Statement[Any], parts: Sequence[exp.Expr]
 ) -> ComputedValues:
     """Prepare expressions that refer to no row.
 
@@ -316,14 +364,13 @@ def prepare_computed_values(
         session: session that evaluates them.
         statement: statement that they are parts of.
         parts: the expressions.
-        common_tables: WITH, which they may use.
 
     Raises:
         LanceGatewayError: an expression is invalid.
     """
     reads = []
     for first in range(0, len(parts), _AT_ONCE):
-        splice = Splice(statement).copy(common_tables).add(" SELECT ")
+        splice = Splice(statement).copy(statement.common_tables).add(" SELECT ")
         for number, part in enumerate(parts[first : first + _AT_ONCE]):
             splice.add(", (" if number else "(").copy(part).add(f") AS {quote(f'value {number}')}")
         reads.append(session.prepare(splice.build()))

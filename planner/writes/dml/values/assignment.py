@@ -5,18 +5,18 @@ from __future__ import annotations
 import decimal
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import pyarrow as pa
-from sqlglot.tokenizer_core import TokenType
+from sqlglot import exp
 
 from memwal.errors import InvalidInputError
 from memwal.rules import DefaultValues
 from memwal.rules.expressions import shorten_reason
-from planner.sql.statement_reader import Part
 from planner.writes.dml.statement.target import Target
-from planner.writes.dml.statement.text import WriteText
+from planner.writes.dml.statement.tree import locate
 from planner.writes.dml.values.casting import MISFITS, convert
 
 _SHOWN = 80
@@ -24,7 +24,11 @@ Kind: TypeAlias = Literal[
     "null", "integer", "number", "text", "boolean", "bytes", "list", "date", "timestamp", "time"
 ]
 _INT64 = 1 << 63
-_TYPED: dict[str, Kind] = {"DATE": "date", "TIMESTAMP": "timestamp", "TIME": "time"}
+_TYPED: dict[exp.DType, Kind] = {
+    exp.DType.DATE: "date",
+    exp.DType.TIMESTAMP: "timestamp",
+    exp.DType.TIME: "time",
+}
 
 
 def assign(
@@ -222,60 +226,56 @@ class Constant:
 NULL = Constant("null", None)
 
 
-def is_default(statement: WriteText, part: Part) -> bool:
-    """Whether a part is the keyword DEFAULT."""
-    return len(part) == 1 and statement.text.words[part.start] == "DEFAULT"
+def is_default(value: exp.Expr) -> bool:
+    """Whether a value is the keyword DEFAULT."""
+    name = value.this if isinstance(value, exp.Column) and len(value.parts) == 1 else None
+    return isinstance(name, exp.Identifier) and not name.quoted and name.name.upper() == "DEFAULT"
 
 
-def read_constant(statement: WriteText, part: Part, *, directly: bool = True) -> Constant | None:
-    """Read a part as a literal; returns None for other expressions.
+def read_constant(value: exp.Expr, *, directly: bool = True) -> Constant | None:
+    """Read an expression as a literal; returns None for other expressions.
 
     Args:
-        statement: statement that the part belongs to.
-        part: an expression.
+        value: the expression.
         directly: whether to read literals that DataFusion reads as the same value.
     """
-    constant = _read_literal(statement, part)
+    constant = _read_literal(value)
     return constant if directly or constant is None or not constant.is_native else None
 
 
-def _read_literal(statement: WriteText, part: Part) -> Constant | None:
-    text = statement.text
-    size, start = len(part), part.start
-    token, word = text.tokens[start], text.words[start]
-    if size == 1:
-        return _read_token(token.token_type, token.text, word)
-    if word in ("-", "+") and size == 2:
-        constant = _read_literal(statement, part[1:])
-        if constant is None or constant.kind not in ("integer", "number"):
-            return None
-        return _negate(constant) if word == "-" else constant
-    if size == 2 and text.tokens[start + 1].token_type is TokenType.STRING:
-        return Constant(_TYPED[word], text.tokens[start + 1].text) if word in _TYPED else None
-    first = start + (word == "ARRAY")
-    if text.words[first] == "[" and text.words[part.stop - 1] == "]":
-        return _read_list(statement, range(first, part.stop))
-    return None
-
-
-def _read_token(kind: TokenType, text: str, word: str) -> Constant | None:
-    if kind is TokenType.NUMBER:
-        if text.isdecimal():
-            return Constant("integer", int(text))
-        return Constant("number", text) if _is_number(text) else None
-    if kind is TokenType.STRING:
-        return Constant("text", text)
-    if kind is TokenType.HEX_STRING:
-        try:
-            return Constant("bytes", bytes.fromhex(text))
-        except ValueError:
-            return None
-    if kind is TokenType.VAR:
-        if word in ("TRUE", "FALSE"):
-            return Constant("boolean", word == "TRUE")
-        if word == "NULL":
+def _read_literal(value: exp.Expr) -> Constant | None:
+    match value:
+        case exp.Literal(is_string=True):
+            return Constant("text", value.name)
+        case exp.Literal():
+            return _read_number(value.name)
+        case exp.Neg():
+            constant = _read_literal(value.this)
+            return _negate(constant) if constant and constant.kind in ("integer", "number") else None
+        case exp.Null():
             return NULL
+        case exp.Boolean():
+            return Constant("boolean", value.this)
+        case exp.HexString():
+            with suppress(ValueError):
+                return Constant("bytes", bytes.fromhex(value.name))
+        case exp.Cast(this=exp.Literal(is_string=True)) if _is_typed_literal(value):
+            return Constant(_TYPED[value.to.this], value.name)
+        case exp.Array():
+            return _read_list(value)
     return None
+
+
+def _is_typed_literal(cast: exp.Cast) -> bool:
+    """Return whether a cast is written as DATE '2020-01-01', with the text at its end."""
+    is_last = locate(cast).stop == locate(cast.this).stop
+    return is_last and cast.to.this in _TYPED and not cast.to.expressions
+
+
+def _read_number(text: str) -> Constant | None:
+    if text.isdecimal():
+        return Constant("integer", int(text))
+    return Constant("number", text) if _is_number(text) else None
 
 
 def _is_number(text: str) -> bool:
@@ -292,12 +292,11 @@ def _negate(constant: Constant) -> Constant:
     return Constant("number", f"-{constant.value}")
 
 
-def _read_list(statement: WriteText, part: Part) -> Constant | None:
+def _read_list(array: exp.Array) -> Constant | None:
     """Read a list of literals; returns None if an element must be read by DataFusion."""
-    inner = part[1:-1]
     values = []
-    for piece in statement.reader(inner.start).split_at_commas(inner) if inner else ():
-        element = _read_literal(statement, piece)
+    for item in array.expressions:
+        element = _read_literal(item)
         if element is None or element.kind in ("date", "timestamp", "time", "bytes"):
             return None
         values.append(float(str(element.value)) if element.kind == "number" else element.value)

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from planner.sql.statement_reader import Part
+from sqlglot import exp
+
 from planner.writes.dml.statement.text import WriteText
+from planner.writes.dml.statement.tree import locate
 from planner.writes.dml.values.values_rows import ValuesRows
 
 __all__ = ["LongInsert", "shorten_values"]
@@ -31,21 +33,18 @@ class LongInsert:
     rows: ValuesRows
 
 
-def shorten_values(
-    statement: WriteText, rows: Sequence[Sequence[Part]] | None, values: ValuesRows
-) -> LongInsert | None:
+def shorten_values(statement: WriteText, rows: Sequence[exp.Expr], values: ValuesRows) -> LongInsert | None:
     """Separate the rows of VALUES from the rest of their statement.
 
     Args:
         statement: an INSERT.
-        rows: its rows, one part per value; None for a query.
+        rows: its rows of VALUES; none for a query.
         values: the rows, checked.
 
     Returns:
         None unless all values are constants.
     """
-    if not rows or not rows[0] or statement.parameter_count or not values.is_constant:
+    if not rows or not rows[0].expressions or statement.parameter_count or not values.is_constant:
         return None
-    text = statement.text
-    end_of_first, end = (text.end(row[-1].stop) for row in (rows[0], rows[-1]))
+    end_of_first, end = (locate(row).stop for row in (rows[0], rows[-1]))
     return LongInsert(statement.sql, statement.sql[:end_of_first] + statement.sql[end:], values)

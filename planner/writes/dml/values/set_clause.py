@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
+from sqlglot import exp
 
 from memwal.errors import InvalidInputError, UnsupportedError
 from memwal.rules import DefaultValues
-from planner.sql.statement_reader import Part, StatementReader
 from planner.sql.tokens import quote
 from planner.writes.dml.statement.target import Target
-from planner.writes.dml.statement.text import Splice, WriteText
+from planner.writes.dml.statement.text import Splice, Statement
+from planner.writes.dml.statement.tree import fold_name
 from planner.writes.dml.values.assignment import (
     NULL,
     assign,
@@ -29,7 +31,7 @@ class Assignment:
     """A column, and the expression that it is set to."""
 
     column: str
-    part: Part
+    value: exp.Expr
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +50,7 @@ class SetColumns:
     target: Target
     constants: dict[str, pa.Array] = field(default_factory=dict)
     parameters: dict[str, int] = field(default_factory=dict)
-    expressions: dict[str, Part] = field(default_factory=dict)
+    expressions: dict[str, exp.Expr] = field(default_factory=dict)
     defaulted: list[str] = field(default_factory=list)
     source_columns: tuple[str, ...] = ()
 
@@ -75,8 +77,8 @@ class SetColumns:
             splice: the SELECT so far.
             prefix: prefix of the names of the columns.
         """
-        for name, part in self.expressions.items():
-            splice.add(", (").copy(part).add(f") AS {quote(prefix + name)}")
+        for name, value in self.expressions.items():
+            splice.add(", (").copy(value).add(f") AS {quote(prefix + name)}")
 
     def check_types(self, schema: pa.Schema, prefix: str) -> None:
         """Refuse expressions whose values never fit their column."""
@@ -134,64 +136,50 @@ class SetColumns:
         return pa.Table.from_arrays(arrays, schema=self.target.schema)
 
 
-def read_assignments(statement: WriteText, part: Part, names: frozenset[str]) -> list[Assignment]:
-    """Parse the assignments of SET.
+def read_assignments(statement: Statement[Any], assignments: Sequence[exp.Expr]) -> list[Assignment]:
+    """Return the columns that SET assigns, with their values.
 
     Args:
-        statement: statement that the part belongs to.
-        part: the assignments.
-        names: names of the table that may qualify a column.
+        statement: statement that they belong to.
+        assignments: of SET.
 
     Raises:
-        InvalidInputError: the assignments have a syntax error.
+        InvalidInputError: a column of another table is set, or the number of values differs.
         UnsupportedError: several columns are set to one subquery.
     """
-    assignments: list[Assignment] = []
-    if not part:
-        raise statement.text.error(part.start, "An assignment is expected: column = value; here")
-    for piece in statement.reader(part.start).split_at_commas(part):
-        reader = statement.reader(piece.start)
-        if reader.word == "(":
-            assignments += _read_row_assignment(statement, reader, piece, names)
-            continue
-        column = _read_column(reader, names)
-        reader.expect("=")
-        value = range(reader.at, piece.stop)
-        if not value:
-            raise reader.unexpected_error(f"A value for column {column!r} is expected")
-        assignments.append(Assignment(column, value))
-    return assignments
+    found: list[Assignment] = []
+    for assignment in assignments:
+        columns, values = [assignment.this], [assignment.expression]
+        if isinstance(assignment.this, exp.Tuple):
+            columns, values = assignment.this.expressions, _list_row(assignment.expression)
+            if not values:
+                what = "Several columns at once are set to as many values in brackets; something else is"
+                raise statement.error(assignment.expression, what, UnsupportedError)
+            if len(values) != len(columns):
+                message = f"{len(columns)} value(s) in brackets are expected; {len(values)} are"
+                raise statement.error(assignment.expression, message)
+        for column, value in zip(columns, values, strict=True):
+            found.append(Assignment(_read_column(statement, column), value))
+    return found
 
 
-def _read_column(reader: StatementReader, names: frozenset[str]) -> str:
-    first = reader.at
-    *qualifiers, column = reader.read_qualified_name("The name of a column")
-    if qualifiers and qualifiers[-1] not in names:
+def _list_row(row: exp.Expr) -> list[exp.Expr]:
+    """Return the values of (1, 2), (1) or ROW(1, 2); none for others."""
+    if isinstance(row, exp.Tuple) or (isinstance(row, exp.Anonymous) and row.name.upper() == "ROW"):
+        return list(row.expressions)
+    return [row.this] if isinstance(row, exp.Paren) else []
+
+
+def _read_column(statement: Statement[Any], column: exp.Column) -> str:
+    *qualifiers, name = map(fold_name, column.parts)
+    if qualifiers and qualifiers[-1] != statement.name:
         message = f"Only columns of the table that is written can be set, not of {'.'.join(qualifiers)!r};"
-        raise reader.text.error(first, message)
-    return column
-
-
-def _read_row_assignment(
-    statement: WriteText, reader: StatementReader, piece: Part, names: frozenset[str]
-) -> list[Assignment]:
-    """Read (a, b) = (1, 2)."""
-    columns = [_read_column(statement.reader(part.start), names) for part in reader.read_bracketed_list()]
-    reader.expect("=")
-    reader.take("ROW")
-    if reader.word != "(" or reader.words[reader.at + 1] in {"SELECT", "WITH", "VALUES"}:
-        raise reader.unsupported_error(
-            "Several columns at once are set to as many values in brackets; here stands"
-        )
-    first, values = reader.at, reader.read_bracketed_list()
-    if reader.at != piece.stop or len(values) != len(columns):
-        reader.at = first
-        raise reader.unexpected_error(f"{len(columns)} value(s) in brackets are expected")
-    return [Assignment(column, value) for column, value in zip(columns, values, strict=True)]
+        raise statement.error(column, message)
+    return name
 
 
 def prepare_set_columns(
-    statement: WriteText,
+    statement: Statement[Any],
     target: Target,
     assignments: Sequence[Assignment],
     *,
@@ -216,32 +204,32 @@ def prepare_set_columns(
         try:
             target.check_column(assignment.column)
         except InvalidInputError as error:
-            raise statement.text.error(assignment.part.start, f"{error}; its value stands") from error
+            raise statement.error(assignment.value, f"{error}; its value is") from error
         if assignment.column in columns.columns:
-            msg = f"column {assignment.column!r} is set twice; its value stands"
-            raise statement.text.error(assignment.part.start, msg)
+            msg = f"column {assignment.column!r} is set twice; its value is"
+            raise statement.error(assignment.value, msg)
         if not allow_key:
             check_settable(target, assignment.column)
-        is_defaulted = is_default(statement, assignment.part)
+        is_defaulted = is_default(assignment.value)
         if is_defaulted and assignment.column in target.defaults:
             columns.defaulted.append(assignment.column)
             continue
         target.check_numbers([assignment.column], "leave it out, or write DEFAULT")
-        ordinal = statement.parameter(assignment.part)
+        ordinal = statement.parameter(assignment.value)
         constant = NULL if is_defaulted else None
         if constant is None and ordinal is None:
-            constant = read_constant(statement, assignment.part, directly=directly)
+            constant = read_constant(assignment.value, directly=directly)
         if constant is not None:
             columns.constants[assignment.column] = build_constant_column(
                 [constant], target.schema.field(assignment.column)
             )
             if constant is NULL and assignment.column in target.required:
-                msg = f"column {assignment.column!r} must not be NULL; its value stands"
-                raise statement.text.error(assignment.part.start, msg)
+                msg = f"column {assignment.column!r} must not be NULL; its value is"
+                raise statement.error(assignment.value, msg)
         elif ordinal is not None:
             columns.parameters[assignment.column] = ordinal
         else:
-            columns.expressions[assignment.column] = assignment.part
+            columns.expressions[assignment.column] = assignment.value
     return columns
 
 

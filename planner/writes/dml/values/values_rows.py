@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from sqlglot import exp
 
-from memwal.errors import InvalidInputError
 from memwal.rules import DefaultValues
 from planner.bridge.run_control import RunControl
 from planner.scans.settings import Shortcut
-from planner.sql.statement_reader import Part, StatementReader
-from planner.writes.dml.statement.text import ComputedValues, ReadSession, WriteText, prepare_computed_values
+from planner.writes.dml.statement.text import ComputedValues, ReadSession, Statement, prepare_computed_values
 from planner.writes.dml.values.assignment import (
     NULL,
     Constant,
@@ -147,29 +147,11 @@ class ValuesRows:
         return pa.Table.from_arrays(arrays, schema=pa.schema([column.field for column in self.columns]))
 
 
-def read_values_rows(reader: StatementReader) -> list[list[Part]]:
-    """Read VALUES and its rows.
-
-    Raises:
-        InvalidInputError: a row is not in brackets.
-    """
-    reader.expect("VALUES")
-    rows = []
-    while True:
-        reader.take("ROW")
-        if reader.word != "(":
-            raise reader.unexpected_error("A row of values in brackets is expected")
-        rows.append(reader.read_bracketed_list())
-        if not reader.take(","):
-            return rows
-
-
 def prepare_values_rows(
     session: ReadSession,
-    statement: WriteText,
-    rows: Sequence[Sequence[Part]],
+    statement: Statement[Any],
+    rows: Sequence[exp.Expr],
     fields: Sequence[pa.Field],
-    common_tables: Part,
     defaulted: Collection[str],
 ) -> ValuesRows:
     """Prepare the rows of VALUES.
@@ -177,22 +159,20 @@ def prepare_values_rows(
     Args:
         session: evaluates expressions that are neither literals nor parameters.
         statement: statement that the rows are part of.
-        rows: one part per value.
+        rows: of VALUES.
         fields: columns of the table that the values are for.
-        common_tables: WITH of the statement.
         defaulted: columns that have a default.
 
     Raises:
         LanceGatewayError: a row has the wrong number of values, or a value does not fit its column.
     """
     for number, row in enumerate(rows, start=1):
-        if len(row) != len(fields):
-            at = row[0].start if row else 0
+        if len(row.expressions) != len(fields):
             names = ", ".join(field.name for field in fields[:20])
-            msg = f"Row {number} has {len(row)} value(s), and {len(fields)} are needed ({names})"
-            raise statement.text.error(at, f"{msg}; it begins")
+            msg = f"Row {number} has {len(row.expressions)} value(s), and {len(fields)} are needed ({names})"
+            raise statement.error(row, f"{msg}; it begins")
     directly = Shortcut.LITERAL_VALUES in session.settings.shortcuts
-    expressions: list[Part] = []
+    expressions: list[exp.Expr] = []
     columns = []
     for at, field in enumerate(fields):
         constants: list[Constant] = []
@@ -201,14 +181,15 @@ def prepare_values_rows(
         parameters: dict[int, int] = {}
         found: dict[int, int] = {}
         given_default: list[int] = []
-        for number, parts in enumerate(rows):
-            part = parts[at]
-            if field.name in defaulted and is_default(statement, part):
+        for number, row in enumerate(rows):
+            value = row.expressions[at]
+            is_defaulted = is_default(value)
+            if field.name in defaulted and is_defaulted:
                 places.append(-1)
                 given_default.append(number)
                 continue
-            ordinal = statement.parameter(part)
-            constant = None if ordinal is not None else _read_constant(statement, part, directly=directly)
+            ordinal = statement.parameter(value)
+            constant = NULL if is_defaulted else read_constant(value, directly=directly)
             places.append(len(constants) if constant is not None else -1)
             if constant is not None:
                 constants.append(constant)
@@ -217,24 +198,14 @@ def prepare_values_rows(
                 parameters[number] = ordinal
             else:
                 found[number] = len(expressions)
-                expressions.append(part)
+                expressions.append(value)
         typed = build_constant_column(constants, field, numbers) if constants else pa.array([], field.type)
         columns.append(ValuesColumn(field, typed, places, parameters, found, given_default))
     made = ComputedValues()
     if expressions:
-        made = prepare_computed_values(session, statement, expressions, common_tables)
+        made = prepare_computed_values(session, statement, expressions)
         types = made.types()
         for column in columns:
             for place in column.computed.values():
                 check_assignable(types[place], column.field)
     return ValuesRows(len(rows), tuple(columns), made)
-
-
-def _read_constant(statement: WriteText, part: Part, *, directly: bool) -> Constant | None:
-    """Read a literal; DEFAULT is NULL for columns that have no other default."""
-    if not part:
-        msg = "a value is missing between two commas of VALUES"
-        raise InvalidInputError(msg)
-    if is_default(statement, part):
-        return NULL
-    return read_constant(statement, part, directly=directly)

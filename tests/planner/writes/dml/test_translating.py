@@ -63,7 +63,7 @@ def test_the_end_of_a_text_is_where_its_dialect_has_it(lake: Lake, dialect: str,
         ("mysql", "UPDATE people SET age = WHERE", "Syntax error in mysql SQL"),
         ("mysql", "DELETE FROM people WHERE age > 1 LIMIT 3", "Syntax error"),
         ("spark", "UPDATE people SET age = transform(age, x -> x)", "not offered"),
-        ("spark", "INSERT OVERWRITE TABLE people SELECT * FROM people", "INSERT OVERWRITE is not offered"),
+        ("spark", "INSERT OVERWRITE TABLE people SELECT * FROM people", "INSERT OVERWRITE is not supported"),
     ],
 )
 def test_what_has_no_counterpart_is_refused(lake: Lake, dialect: str, sql: str, message: str) -> None:
