@@ -58,7 +58,6 @@ from planner.sql.references import (
     TableSite,
     find_references,
 )
-from planner.sql.rewrites.misread_clauses import MISREAD, refuse_misread
 from planner.sql.row_lineage import LINEAGE_WORDS, LineageScopes
 from planner.sql.standard.spell_out import spell_out
 from planner.sql.tokens import VECTOR, PlacedMessage, SqlText, number_parameters, quote, tokenize
@@ -210,7 +209,8 @@ class _Binder:
         references = find_references(
             text, start, taken=frozenset(names.common_tables) if trail.names else frozenset()
         )
-        _refuse_dangerous(text, words)
+        if len(text.words) > SHALLOW_WORDS:
+            check_depth(text)
         names.common_tables |= references.common_tables
         self._sites += len(references.tables)
         if trail.names and self._sites > MAX_RELATIONS:
@@ -425,14 +425,6 @@ class _Binder:
         # The line break ends a comment at the end of the view's text.
         after = "\n)" + ("" if alias is None else f" AS {quote(alias)}")
         return [Piece("(", origin, verbatim=False), *body, Piece(after, origin, verbatim=False)]
-
-
-def _refuse_dangerous(text: SqlText, words: frozenset[str]) -> None:
-    """Refuse texts that DataFusion would crash on or misread."""
-    if len(text.words) > SHALLOW_WORDS:
-        check_depth(text)
-    if not words.isdisjoint(MISREAD):
-        refuse_misread(text)
 
 
 def _respell_names(references: References, text: SqlText) -> Iterator[Edit]:

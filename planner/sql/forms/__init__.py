@@ -14,11 +14,12 @@ from __future__ import annotations
 from typing import Final
 
 from planner.sql.forms.ranges import symmetric_ranges
+from planner.sql.forms.refusals import misread_clauses, refuse_unread
 from planner.sql.rules.dialect import find_query, parse_query, write_sql
 from planner.sql.rules.tree import Rule, Tree, concerns
 from planner.sql.tokens import SqlText, number_parameters, tokenize
 
-FORMS: Final[tuple[Rule, ...]] = (symmetric_ranges,)
+FORMS: Final[tuple[Rule, ...]] = (misread_clauses, symmetric_ranges)
 
 
 def write_forms(text: SqlText) -> SqlText:
@@ -37,6 +38,7 @@ def write_forms(text: SqlText) -> SqlText:
     start = find_query(numbered)
     root = parse_query(numbered[start:])
     if root is None:
+        refuse_unread(text.sql)
         return text
 
     def find_position(position: int) -> int:

@@ -13,7 +13,6 @@ from memwal.errors import UnsupportedError
 from planner.sql.edits import apply_edits
 from planner.sql.limits import check_depth, check_literal_sizes
 from planner.sql.rewrites.computed_lists import compute_lists_by_row
-from planner.sql.rewrites.misread_clauses import refuse_misread
 from planner.sql.rewrites.separate_lists import separate_lists
 from planner.sql.standard.instants.late_bins import bin_late_instants
 from planner.sql.standard.instants.late_comparisons import compare_late_dates
@@ -38,7 +37,6 @@ def mend_expression(expression: str, schema: pa.Schema, *, reads_json: bool = Fa
             value; or it can't be tokenized.
     """
     text = tokenize(expression)
-    refuse_misread(text)
     check_depth(text)
     check_literal_sizes(text)
     text = spell_out(text, is_expression=True)
