@@ -238,10 +238,7 @@ class _Binder:
             edits.extend(names.shorten_columns(references, text, schema, aliases))
         rewrite_names = Names(
             relations=references.aliases,
-            qualified=references.qualified,
             find_names_among=lambda tokens: names.find_names_among(references, tokens, schema),
-            find_number_columns=names.find_number_columns,
-            find_plain=names.find_plain_columns,
             find_instants=lambda: self._find_columns(pa.types.is_timestamp, views),
             find_vectors=lambda: find_vector_names(text, names.find_vector_columns()),
             keep_vector=self._keep_vector,

@@ -22,8 +22,6 @@ from planner.sql.rewrites.cast_keys import rewrite_cast_keys
 from planner.sql.rewrites.clauses import rewrite_fetch
 from planner.sql.rewrites.computed_lists import compute_lists_by_row
 from planner.sql.rewrites.constant_sides import OPPOSITES, exchange_constant_sides
-from planner.sql.rewrites.extremes import mended_extremes
-from planner.sql.rewrites.outer_qualifiers import qualify_outer_names
 from planner.sql.rewrites.quantified_comparisons import rewrite_quantified_comparisons
 from planner.sql.rewrites.scalar_subqueries import (
     rewrite_exists_of_one_row,
@@ -47,10 +45,7 @@ class Names:
 
     Attributes:
         relations: tables and aliases.
-        qualified: first tokens of names of columns that have two parts.
         find_names_among: returns the tables that are read among some tokens, and their columns.
-        find_number_columns: returns the columns that are numbers in all tables, and those that may be NaN.
-        find_plain: returns the columns that have no fields in any table.
         find_instants: returns the columns that are timestamps of one type in all tables, with that type.
         find_vectors: returns the columns that hold vectors.
         keep_vector: keeps a long vector, and returns the text that stands for it.
@@ -60,10 +55,7 @@ class Names:
     """
 
     relations: Collection[str]
-    qualified: Sequence[int]
     find_names_among: Callable[[range], Collection[str]]
-    find_number_columns: Callable[[], tuple[Collection[str], Collection[str]]]
-    find_plain: Callable[[], Collection[str]]
     find_instants: Callable[[], Mapping[str, pa.DataType]]
     find_vectors: Callable[[], frozenset[str]]
     keep_vector: Callable[[list[float]], str]
@@ -112,16 +104,8 @@ REWRITES: Final = (
     Rewrite(frozenset({"EXISTS"}), lambda text, _: rewrite_exists_of_one_row(text)),
     Rewrite(frozenset({NESTED}), lambda text, _: rewrite_nullable_subqueries(text)),
     Rewrite(
-        frozenset({NESTED}),
-        lambda text, names: qualify_outer_names(text, names.qualified, names.relations, names.find_plain),
-    ),
-    Rewrite(
         frozenset({"COUNT", "CASE", "COALESCE", "NVL", "IFNULL", "HAVING"}),
         lambda text, _: rewrite_scalar_totals(text),
-    ),
-    Rewrite(
-        frozenset({"MIN", "MAX", "COUNT"}),
-        lambda text, names: mended_extremes(text, names.find_number_columns),
     ),
     Rewrite(
         COMPARISONS | {"IN", "BETWEEN", "DISTINCT", "NULLIF", "CASE"},

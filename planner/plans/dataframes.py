@@ -175,7 +175,7 @@ class Frames:
         schemas = [leaf.schema for leaf in leaves.values()]
         try:
             nulls = () if typing else [name for name, value in values.items() if not value.is_valid]
-            replan = partial(plan_text, context, bound.kind, values=values, nulls=nulls, is_typed=not untyped)
+            replan = partial(plan_text, context, bound.kind, values=values, nulls=nulls)
             plan_part = partial(self._plan_part, context, values, {})
             types = [value.type for value in values.values()]
             read = (catalog.table(one.table, one.as_of).base for one in bound.references)

@@ -10,8 +10,6 @@ import pyarrow as pa
 from datafusion import DataFrame, SessionContext
 
 from planner.binding.bound_statement import StatementKind
-from planner.plans.checks.unordered_extremes import EXTREMES_OF_GROUPS, has_unordered_extremes
-from planner.sql.rewrites.extremes import ordered_extremes
 from planner.sql.rewrites.separate_lists import apply_separate_lists
 from planner.sql.tokens import quote
 
@@ -26,8 +24,6 @@ def plan_text(
     written: str,
     values: Mapping[str, pa.Scalar],
     nulls: Collection[str],
-    *,
-    is_typed: bool,
 ) -> DataFrame:
     """Plan a statement, and name its columns after the text as it was written.
 
@@ -38,7 +34,6 @@ def plan_text(
         written: the same without corrections.
         values: of placeholders in the text.
         nulls: names of those that are NULL, without "$".
-        is_typed: whether all placeholders have values.
     """
 
     def plan(sql: str) -> DataFrame:
@@ -49,12 +44,9 @@ def plan_text(
             apply_separate_lists(sql, nulls) if nulls else sql, param_values=dict(values) or None
         )
 
-    frame = plan(text) if text == written else _plan_either(plan, text, written)
-    may_be_wrong = is_typed and EXTREMES_OF_GROUPS.search(text) is not None
-    if may_be_wrong and has_unordered_extremes(frame.logical_plan()):
-        frame = _plan_either(plan, ordered_extremes(text), ordered_extremes(written))
-    elif text == written:
-        return frame
+    if text == written:
+        return plan(text)
+    frame = _plan_either(plan, text, written)
     if kind is StatementKind.QUERY:
         names = frame.schema().names
         with suppress(Exception):  # What was written may have types that only the correction brings together.
@@ -67,12 +59,14 @@ def plan_text(
 
 def _plan_either(plan: Callable[[str], DataFrame], mended: str, written: str) -> DataFrame:
     """Plan the corrected text, or, if types don't fit it, the text as it was written."""
-    try:
-        frame = plan(mended)
-        frame.optimized_logical_plan()  # raises if types don't fit
-    except Exception as error:  # noqa: BLE001 - the text as it was written may succeed
+    failure: Exception | None = None
+    for text in (mended, written):
         try:
-            return plan(written)
-        except Exception:  # noqa: BLE001 - the first error has the place
-            raise error from None
-    return frame
+            frame = plan(text)
+            frame.optimized_logical_plan()  # raises if types don't fit
+        except Exception as error:  # noqa: BLE001 - the text as it was written may succeed
+            failure = failure or error  # the first error has the place
+        else:
+            return frame
+    assert failure is not None  # noqa: S101 - both texts failed
+    raise failure

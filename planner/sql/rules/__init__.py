@@ -23,6 +23,7 @@ from planner.sql.rules.defaults_of_rows import defaults_of_rows
 from planner.sql.rules.dialect import find_query, parse_query, write_sql
 from planner.sql.rules.disjoint_lists import disjoint_lists
 from planner.sql.rules.dotted_fields import dotted_fields
+from planner.sql.rules.extremes import extremes
 from planner.sql.rules.integer_arithmetic import integer_arithmetic
 from planner.sql.rules.listed_arrays import listed_arrays
 from planner.sql.rules.lossy_casts import lossy_casts
@@ -30,6 +31,7 @@ from planner.sql.rules.matched_texts import matched_texts
 from planner.sql.rules.mixed_bytes import mixed_bytes
 from planner.sql.rules.multiplied_intervals import multiplied_intervals
 from planner.sql.rules.null_replacements import null_replacements
+from planner.sql.rules.outer_qualifiers import outer_qualifiers
 from planner.sql.rules.padded_texts import padded_texts
 from planner.sql.rules.powers import powers
 from planner.sql.rules.real_literals import real_literals
@@ -45,6 +47,7 @@ from planner.sql.rules.windows_of_times import windows_of_times
 from planner.sql.rules.zoned_times import zoned_times
 
 RULES: Final[tuple[Rule, ...]] = (
+    outer_qualifiers,
     null_replacements,
     listed_arrays,
     decimal_literals,
@@ -73,6 +76,7 @@ RULES: Final[tuple[Rule, ...]] = (
     dotted_fields,
     uuid_literals,
     computed_sort_keys,
+    extremes,
 )
 _KEPT_TEXTS: Final = 1024
 
