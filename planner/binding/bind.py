@@ -35,7 +35,7 @@ from planner.binding.distance_operators import SPLIT_OPERATORS, find_vector_name
 from planner.binding.joined_subqueries import join_view
 from planner.binding.key_query import find_key_query
 from planner.binding.names import Meaning, NameResolver, StatementNames, ViewTrail
-from planner.binding.rewrites import NESTED, REWRITES, Names
+from planner.binding.rewrites import REWRITES, Names
 from planner.binding.statement_kinds import classify_statement, drop_format
 from planner.binding.tools.postgres_words import speak_datafusion
 from planner.binding.tools.session_functions import WORDS, Asker, tell_asker
@@ -204,8 +204,7 @@ class _Binder:
         names, tokens = self.names, text.tokens
         schema = trail.schema or names.schema
         split_operators = (operator for operator in SPLIT_OPERATORS if operator in text.sql)
-        nested = (NESTED,) if text.words.count("SELECT") > 1 else ()
-        words = frozenset(text.words).union(map(str.upper, text.names.values()), split_operators, nested)
+        words = frozenset(text.words).union(map(str.upper, text.names.values()), split_operators)
         references = find_references(
             text, start, taken=frozenset(names.common_tables) if trail.names else frozenset()
         )
@@ -237,8 +236,6 @@ class _Binder:
         if references.chains:
             edits.extend(names.shorten_columns(references, text, schema, aliases))
         rewrite_names = Names(
-            relations=references.aliases,
-            find_names_among=lambda tokens: names.find_names_among(references, tokens, schema),
             find_instants=lambda: self._find_columns(pa.types.is_timestamp, views),
             find_vectors=lambda: find_vector_names(text, names.find_vector_columns()),
             keep_vector=self._keep_vector,

@@ -304,22 +304,13 @@ class StatementNames:
         only = ((name, next(iter(types))) for name, types in kinds.items() if len(types) == 1)
         return {name: kind for name, kind in only if is_kind(kind)}
 
-    def find_names_among(self, references: References, tokens: range, schema: str) -> set[str]:
-        """Return the tables that are read among some tokens, and their columns, without those of views."""
-        names: set[str] = set()
-        for site in references.tables:
-            if site.first in tokens and not (site.common_table or site.as_of):
-                table = self.resolver.find(_name_of_site(site, schema))
-                if table is not None:
-                    names.update((site.parts[-1], *table.declared_schema.names))
-        return names
-
     def shorten_columns(
         self, references: References, text: SqlText, schema: str, aliases: Mapping[TableName, str]
     ) -> Iterator[Edit]:
         """Yield edits that drop catalog and schema from names such as main.orders.id.
 
-        A name that could be that of a field gets a schema that is none: see `planner.sql.rules.outer_qualifiers`.
+        A name that could be that of a field gets a schema that is none, as in
+        `planner.sql.rules.outer_qualifiers`.
 
         Args:
             references: of the text.

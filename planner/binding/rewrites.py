@@ -9,7 +9,7 @@ each module has an example.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,12 +22,6 @@ from planner.sql.rewrites.cast_keys import rewrite_cast_keys
 from planner.sql.rewrites.clauses import rewrite_fetch
 from planner.sql.rewrites.computed_lists import compute_lists_by_row
 from planner.sql.rewrites.constant_sides import OPPOSITES, exchange_constant_sides
-from planner.sql.rewrites.quantified_comparisons import rewrite_quantified_comparisons
-from planner.sql.rewrites.scalar_subqueries import (
-    rewrite_exists_of_one_row,
-    rewrite_nullable_subqueries,
-    rewrite_scalar_totals,
-)
 from planner.sql.rewrites.separate_lists import separate_lists
 from planner.sql.standard.instants.late_bins import bin_late_instants
 from planner.sql.standard.instants.late_comparisons import COMPARISONS, compare_late_dates
@@ -35,17 +29,12 @@ from planner.sql.standard.instants.late_truncations import truncate_late_instant
 from planner.sql.standard.instants.late_years import compare_late_years
 from planner.sql.tokens import SqlText
 
-NESTED: Final = "SELECT .. SELECT"
-"""Among the words of a text that has several SELECTs."""
-
 
 @dataclass(frozen=True, slots=True)
 class Names:
     """What the names in a statement stand for.
 
     Attributes:
-        relations: tables and aliases.
-        find_names_among: returns the tables that are read among some tokens, and their columns.
         find_instants: returns the columns that are timestamps of one type in all tables, with that type.
         find_vectors: returns the columns that hold vectors.
         keep_vector: keeps a long vector, and returns the text that stands for it.
@@ -54,8 +43,6 @@ class Names:
         json_functions: collects those of the functions that are called which read JSON.
     """
 
-    relations: Collection[str]
-    find_names_among: Callable[[range], Collection[str]]
     find_instants: Callable[[], Mapping[str, pa.DataType]]
     find_vectors: Callable[[], frozenset[str]]
     keep_vector: Callable[[list[float]], str]
@@ -90,10 +77,6 @@ def _note_json(text: SqlText, names: Names) -> Iterator[Edit]:
 REWRITES: Final = (
     Rewrite(frozenset(map(str.upper, JSON_FUNCTIONS)), _note_json),
     Rewrite(frozenset({"FETCH"}), lambda text, _: rewrite_fetch(text)),
-    Rewrite(
-        frozenset({"IN", "ANY", "SOME", "ALL"}),
-        lambda text, names: rewrite_quantified_comparisons(text, names.relations, names.find_names_among),
-    ),
     Rewrite(frozenset({"IN"}), lambda text, _: separate_lists(text)),
     Rewrite(frozenset({"IN"}), lambda text, _: compute_lists_by_row(text)),
     Rewrite(
@@ -101,12 +84,6 @@ REWRITES: Final = (
         _rewrite_distances,
     ),
     Rewrite(frozenset({"GROUP"}), lambda text, _: rewrite_cast_keys(text)),
-    Rewrite(frozenset({"EXISTS"}), lambda text, _: rewrite_exists_of_one_row(text)),
-    Rewrite(frozenset({NESTED}), lambda text, _: rewrite_nullable_subqueries(text)),
-    Rewrite(
-        frozenset({"COUNT", "CASE", "COALESCE", "NVL", "IFNULL", "HAVING"}),
-        lambda text, _: rewrite_scalar_totals(text),
-    ),
     Rewrite(
         COMPARISONS | {"IN", "BETWEEN", "DISTINCT", "NULLIF", "CASE"},
         lambda text, names: compare_late_dates(text, names.find_instants),

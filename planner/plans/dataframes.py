@@ -12,6 +12,7 @@ import pyarrow as pa
 from datafusion import DataFrame, SessionContext
 from datafusion.plan import LogicalPlan
 
+from memwal.errors import UnsupportedError
 from memwal.storage.table_names import TableName
 from planner.access.visible_catalog import VisibleCatalog
 from planner.binding.bind import bind
@@ -26,6 +27,7 @@ from planner.binding.substrait import Bound, BoundPlan
 from planner.bridge.json.functions import WRITERS, register_writer
 from planner.bridge.run_control import stream_batches
 from planner.bridge.types.plain_types import normalize_schema
+from planner.plans.checks.emptied_aggregates import EMPTIED
 from planner.plans.checks.mistaken_plans import MOVING_RULE, SUSPECT, TOTALS, check_plan
 from planner.plans.checks.null_equal_joins import NULL_SAFE, find_mixing_rules
 from planner.plans.checks.unplanned_subqueries import refuse_unplanned_subqueries
@@ -43,8 +45,8 @@ from planner.scans.table_leaf import TableLeaf
 from planner.search.nearest_leaf import configure_leaves
 from planner.search.search_call import SearchCall
 from planner.search.search_scan import build_search_leaf
-from planner.sql.rewrites.scalar_subqueries import keep_conditions_in_place
 from planner.sql.rules import RewrittenTexts
+from planner.sql.rules.scalar_subqueries import keep_conditions_in_place
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.state.catalog import Catalog
 from planner.tables.visibility.visibility import Visibility
@@ -148,7 +150,10 @@ class Frames:
         text, values = _render(bound, parameters)
         written = _render(bound.as_written, parameters)[0] if bound.is_mended else text
         if not moving:
-            text, written = keep_conditions_in_place(text), keep_conditions_in_place(written)
+            kept = keep_conditions_in_place(text), keep_conditions_in_place(written)
+            if None in kept:
+                raise UnsupportedError(EMPTIED)
+            text, written = map(str, kept)
         rules = _list_wrong_rules(text, moving=moving)
         context = self._contexts.make(
             typing=untyped,

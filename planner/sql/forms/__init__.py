@@ -34,7 +34,7 @@ def write_forms(text: SqlText) -> SqlText:
     forms = [form for form in FORMS if concerns(form, text.sql)]
     if not forms:
         return text
-    numbered, added = _number_parameters(text)
+    numbered, added = number_marks(text)
     start = find_query(numbered)
     root = parse_query(numbered[start:])
     if root is None:
@@ -60,8 +60,8 @@ def write_forms_of_expression(text: SqlText) -> SqlText:
     return text if written is query else tokenize(written.sql.removeprefix("SELECT "))
 
 
-def _number_parameters(text: SqlText) -> tuple[str, list[tuple[int, int]]]:
-    """Return a text with $n for each ?, since forms copy them, and where it became longer, by how much."""
+def number_marks(text: SqlText) -> tuple[str, list[tuple[int, int]]]:
+    """Return a text with $n for each ?, since trees copy them, and where it became longer, by how much."""
     if "?" not in text.words:
         return text.sql, []
     slots, _ = number_parameters(text)

@@ -30,8 +30,7 @@ _UNREAD: Final = (
     (r"\bWITH\s+(?:ROLLUP|CUBE|TOTALS)\b", _TOTALS),
     (
         r"\bDISTINCT\s+FROM\b.*\b(?:AND|OR)\b",
-        "AND and OR behind IS DISTINCT FROM are read wrongly in this statement: write (a IS DISTINCT FROM b); "
-        "it is",
+        "AND and OR behind IS DISTINCT FROM would be read wrongly: write (a IS DISTINCT FROM b); it is",
     ),
 )
 

@@ -34,9 +34,11 @@ from planner.sql.rules.null_replacements import null_replacements
 from planner.sql.rules.outer_qualifiers import outer_qualifiers
 from planner.sql.rules.padded_texts import padded_texts
 from planner.sql.rules.powers import powers
+from planner.sql.rules.quantified_comparisons import quantified_comparisons
 from planner.sql.rules.real_literals import real_literals
 from planner.sql.rules.repeated_groups import repeated_groups
 from planner.sql.rules.rounded_decimals import rounded_decimals
+from planner.sql.rules.scalar_subqueries import scalar_subqueries
 from planner.sql.rules.short_times import short_times
 from planner.sql.rules.time_units import time_units
 from planner.sql.rules.tree import Rule, Tree, concerns
@@ -47,6 +49,8 @@ from planner.sql.rules.windows_of_times import windows_of_times
 from planner.sql.rules.zoned_times import zoned_times
 
 RULES: Final[tuple[Rule, ...]] = (
+    quantified_comparisons,
+    scalar_subqueries,
     outer_qualifiers,
     null_replacements,
     listed_arrays,

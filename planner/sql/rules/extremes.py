@@ -31,10 +31,10 @@ def extremes(tree: Tree) -> None:
     In DataFusion, NaN replaces every extreme of a group and is replaced by everything, so that they depend on
     the order of the rows. It is the greatest number here, as in comparisons and in sorting. An extreme of a
     group begins with the greatest or smallest finite number, which stays where nothing but infinity follows;
-    the other extreme is right there. What counts the rows of a frame that leaves rows behind is taken for what
-    only grows, and not sorted: of a call, nothing is known.
+    the other extreme is right there. What counts the rows of a frame that leaves rows behind is taken for
+    what only grows, and not sorted: of a call, nothing is known.
     """
-    for node in list(tree.root.find_all(exp.Anonymous, exp.Window)):
+    for node in list(tree.root.find_all(exp.Anonymous, exp.Window))[::-1]:
         if isinstance(node, exp.Window):
             call = node.this.this if isinstance(node.this, exp.Filter) else node.this
             if call.name.lower() == "count" and _leaves_rows(node):
@@ -44,7 +44,11 @@ def extremes(tree: Tree) -> None:
         if node.name.lower() not in {"min", "max"} or not isinstance(select, exp.Select):
             continue
         whole = whole_call(node)
-        if len(node.expressions) == 1 and select.args.get("group") and not isinstance(whole.parent, exp.Window):
+        if (
+            len(node.expressions) == 1
+            and select.args.get("group")
+            and not isinstance(whole.parent, exp.Window)
+        ):
             (argument,) = node.expressions
             if isinstance(argument, exp.Distinct):
                 (argument,) = argument.expressions

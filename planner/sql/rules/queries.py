@@ -18,7 +18,7 @@ AGGREGATES: Final = frozenset(
 )
 _OF_ROWS: Final = (exp.Exists, exp.Any, exp.All, exp.From, exp.Join, exp.Lateral, exp.CTE, exp.Unnest)
 """Around subqueries that are not values."""
-_ROW_MAY_GO: Final = ("limit", "offset")
+_ROWS_OF: Final = frozenset({"exists", "any", "some", "all", "unnest"})
 _OUTPUTS: Final = (exp.Select, exp.Group, exp.Ordered, exp.Distinct, exp.Alias, exp.Window)
 
 
@@ -74,7 +74,15 @@ def is_value(query: exp.Expr) -> bool:
         return False
     if isinstance(parent, exp.Query):
         return query.arg_key == "expressions" and isinstance(parent, exp.Select)
-    return parent is not None and not isinstance(parent, _OF_ROWS)
+    is_call = isinstance(parent, exp.Anonymous) and parent.name.lower() in _ROWS_OF
+    return parent is not None and not is_call and not isinstance(parent, _OF_ROWS)
+
+
+def bare(query: exp.Expr) -> exp.Expr:
+    """Return a query without brackets around it, unless they have clauses of their own."""
+    while isinstance(query, exp.Subquery) and query.is_wrapper:
+        query = query.this
+    return query
 
 
 def is_aggregate(node: exp.Expr) -> bool:
@@ -126,8 +134,8 @@ def sources(select: exp.Select) -> list[exp.Expr]:
 
 
 def has_one_row(query: exp.Expr) -> bool:
-    """Return whether a query has exactly one row or, by HAVING, none: it aggregates all rows of a relation."""
-    select = query.unnest() if isinstance(query, exp.Subquery) else query
+    """Return whether a query has one row or, by HAVING, none: it aggregates all rows of a relation."""
+    select = bare(query)
     if not isinstance(select, exp.Select) or not select.args.get("from_"):
         return False
     kept = {"expressions", "from_", "joins", "where", "having"}

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
+from planner.sql.rules.queries import conjuncts, without_subqueries
 from planner.sql.subqueries.dialect import RewritingError
 from planner.sql.subqueries.domains import Domain, Extension, as_cross_join
 from planner.sql.subqueries.repeatable import check_repeatable
@@ -15,13 +16,11 @@ from planner.sql.subqueries.trees import (
     Fresh,
     aliased,
     all_of,
-    conjuncts,
     derived,
     free_columns,
     identifier,
     is_volatile,
     queries_in,
-    without_subqueries,
 )
 
 

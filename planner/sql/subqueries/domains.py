@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from planner.sql.rules.queries import without_subqueries
 from planner.sql.subqueries.dialect import RewritingError
 from planner.sql.subqueries.totals import SETS, divide_totals, name_outputs
 from planner.sql.subqueries.trees import (
@@ -36,7 +37,6 @@ from planner.sql.subqueries.trees import (
     key_of,
     number_of,
     same,
-    without_subqueries,
 )
 
 

@@ -7,6 +7,7 @@ from typing import Final
 
 from sqlglot import exp
 
+from planner.sql.rules.queries import conjuncts, without_subqueries
 from planner.sql.subqueries.blocks import Block
 from planner.sql.subqueries.dialect import RewritingError
 from planner.sql.subqueries.domains import Domain, output_names, select_from
@@ -16,7 +17,6 @@ from planner.sql.subqueries.trees import (
     aliased,
     call,
     column_of,
-    conjuncts,
     derived,
     either,
     has_aggregates,
@@ -24,7 +24,6 @@ from planner.sql.subqueries.trees import (
     key_of,
     number_of,
     replace,
-    without_subqueries,
 )
 
 MORE_THAN_ONE: Final = "more than one row returned by a subquery used as an expression: "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -47,24 +47,20 @@ class ReadStatement:
     scopes: Scopes
 
 
-def read_statement(
-    sql: str, resolver: NameResolver, schema: str, parse: Callable[[str], exp.Query] = parse_query
-) -> ReadStatement:
+def read_statement(tree: exp.Query, resolver: NameResolver, schema: str) -> ReadStatement:
     """Read a statement, in which views give way to their queries.
 
     Args:
-        sql: the statement.
+        tree: the statement, which is changed.
         resolver: of the names in it.
         schema: of names without one.
-        parse: parses queries.
 
     Raises:
-        RewritingError: it can't be parsed, or a column can't be told to belong to a relation.
+        RewritingError: a column can't be told to belong to a relation.
     """
-    tree = parse(sql)
     fresh = Fresh()
     scopes = Scopes(resolver, fresh, schema)
-    inline_views(tree, resolver, schema, parse)
+    inline_views(tree, resolver, schema)
     scopes.read(tree)
     return ReadStatement(tree, fresh, scopes)
 
@@ -131,13 +127,7 @@ def name_results(tree: exp.Expr, fresh: Fresh) -> dict[str, str]:
     return name_outputs(tree, fresh)
 
 
-def inline_views(
-    tree: exp.Query,
-    resolver: NameResolver,
-    schema: str,
-    parse: Callable[[str], exp.Query] = parse_query,
-    depth: int = 0,
-) -> None:
+def inline_views(tree: exp.Query, resolver: NameResolver, schema: str, depth: int = 0) -> None:
     """Put the queries of views in their place.
 
     Raises:
@@ -153,7 +143,7 @@ def inline_views(
         view = None if resolver.find(name) is not None else resolver.view_sql(name)
         if view is None:
             continue
-        query = parse(view)
+        query = parse_query(view)
         named = {one.name for one in query.find_all(exp.Table)}
         if depth > _MAX_VIEWS or named & commons or (commons and query.find(exp.CTE)):
             msg = f"the view {table.name} has names of common table expressions, or of too many views"
@@ -161,7 +151,7 @@ def inline_views(
         path = resolver.view_path(name)
         if path != schema or isinstance(path, SearchPath) or isinstance(schema, SearchPath):
             _add_schema(query, path)
-        inline_views(query, resolver, schema, parse, depth + 1)
+        inline_views(query, resolver, schema, depth + 1)
         alias = table.args.get("alias")
         relation = derived(query, table.alias_or_name, [one.name for one in alias.columns] if alias else [])
         for key in ("joins",):

@@ -17,6 +17,7 @@ from sqlglot import exp
 from memwal.storage.table_names import TableName
 from planner.sql.as_of import read_as_of
 from planner.sql.dialects.names import KnownNames, NamedTable, PastResolver
+from planner.sql.rules.queries import without_subqueries
 from planner.sql.subqueries.dialect import RewritingError, write_query
 from planner.sql.subqueries.trees import (
     OUTPUT,
@@ -30,7 +31,6 @@ from planner.sql.subqueries.trees import (
     name_unnested,
     queries_in,
     read_unnest,
-    without_subqueries,
 )
 from planner.sql.tokens import tokenize
 

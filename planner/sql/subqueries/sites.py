@@ -9,15 +9,8 @@ from typing import Final
 
 from sqlglot import exp
 
-from planner.sql.subqueries.trees import (
-    bare,
-    conjuncts,
-    free_columns,
-    has_aggregates,
-    is_aggregate,
-    key_of,
-    without_subqueries,
-)
+from planner.sql.rules.queries import conjuncts, is_aggregate, without_subqueries
+from planner.sql.subqueries.trees import bare, free_columns, has_aggregates, key_of
 
 _CLAUSES: Final = ("expressions", "where", "group", "having", "qualify", "windows", "order", "distinct")
 _ABOVE_TOTALS: Final = frozenset({"expressions", "having", "qualify", "windows", "order", "distinct"})

@@ -15,6 +15,7 @@ from typing import Final
 
 from sqlglot import exp
 
+from planner.sql.rules.queries import is_aggregate, whole_call
 from planner.sql.subqueries.dialect import RewritingError
 from planner.sql.subqueries.trees import (
     OUTPUT,
@@ -23,12 +24,10 @@ from planner.sql.subqueries.trees import (
     Fresh,
     aliased,
     column_of,
-    is_aggregate,
     key_of,
     name_of,
     replace,
     shown,
-    whole_call,
 )
 
 _ABOVE = ("order", "qualify", "windows", "limit", "offset", "distinct")

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
+from planner.sql.rules.queries import conjuncts
 from planner.sql.subqueries.blocks import Block
 from planner.sql.subqueries.dialect import RewritingError
 from planner.sql.subqueries.domains import Extension, output_names
@@ -23,7 +24,6 @@ from planner.sql.subqueries.trees import (
     SCOPE,
     all_of,
     column_of,
-    conjuncts,
     free_columns,
     has_aggregates,
     identifier,
