@@ -32,7 +32,6 @@ from planner.binding.changes.positions import (
     write_position,
 )
 from planner.binding.distance_operators import SPLIT_OPERATORS, find_vector_names
-from planner.binding.joined_subqueries import join_view
 from planner.binding.key_query import find_key_query
 from planner.binding.names import Meaning, NameResolver, StatementNames, ViewTrail
 from planner.binding.rewrites import REWRITES, Names
@@ -409,8 +408,7 @@ class _Binder:
         resolver = self.names.resolver
         path = resolver.view_path(view.name)
         inner = trail.enter(view.name, path)
-        query = join_view(view.view.strip(), resolver, path)
-        pieces = self._rewrite(self.spell_out(inner.read(query)), 0, inner)
+        pieces = self._rewrite(self.spell_out(inner.read(view.view.strip())), 0, inner)
         body = [
             Piece(piece.text, origin, verbatim=False, mend=piece.mend)
             for piece in pieces

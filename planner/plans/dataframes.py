@@ -12,7 +12,6 @@ import pyarrow as pa
 from datafusion import DataFrame, SessionContext
 from datafusion.plan import LogicalPlan
 
-from memwal.errors import UnsupportedError
 from memwal.storage.table_names import TableName
 from planner.access.visible_catalog import VisibleCatalog
 from planner.binding.bind import bind
@@ -27,7 +26,6 @@ from planner.binding.substrait import Bound, BoundPlan
 from planner.bridge.json.functions import WRITERS, register_writer
 from planner.bridge.run_control import stream_batches
 from planner.bridge.types.plain_types import normalize_schema
-from planner.plans.checks.emptied_aggregates import EMPTIED
 from planner.plans.checks.mistaken_plans import MOVING_RULE, SUSPECT, TOTALS, check_plan
 from planner.plans.checks.null_equal_joins import NULL_SAFE, find_mixing_rules
 from planner.plans.checks.unplanned_subqueries import refuse_unplanned_subqueries
@@ -45,8 +43,9 @@ from planner.scans.table_leaf import TableLeaf
 from planner.search.nearest_leaf import configure_leaves
 from planner.search.search_call import SearchCall
 from planner.search.search_scan import build_search_leaf
-from planner.sql.rules import RewrittenTexts
+from planner.sql.rules import KeptTexts, apply_rules
 from planner.sql.rules.scalar_subqueries import keep_conditions_in_place
+from planner.sql.subqueries.rewriting import JoinedStatement, join_subqueries
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.state.catalog import Catalog
 from planner.tables.visibility.visibility import Visibility
@@ -95,7 +94,8 @@ class Frames:
         self.partitions = partitions or os.cpu_count() or 1
         self._contexts = Contexts(self.partitions, memory_bytes)
         self.visibility = Visibility(catalog.cache, catalog.executor, catalog.shared)
-        self._rewritten = RewrittenTexts()
+        self._rewritten: KeptTexts[str] = KeptTexts()
+        self._joined: KeptTexts[JoinedStatement] = KeptTexts()
         self._schema_reader = SessionContext()
         """Only used to read the schemas of plans."""
 
@@ -149,18 +149,6 @@ class Frames:
         untyped = parameters is None and bound.parameter_count > 0
         text, values = _render(bound, parameters)
         written = _render(bound.as_written, parameters)[0] if bound.is_mended else text
-        if not moving:
-            kept = keep_conditions_in_place(text), keep_conditions_in_place(written)
-            if None in kept:
-                raise UnsupportedError(EMPTIED)
-            text, written = map(str, kept)
-        rules = _list_wrong_rules(text, moving=moving)
-        context = self._contexts.make(
-            typing=untyped,
-            sorts_whole=_UNITED_ORDER.search(text) is not None,
-            without=[*rules, *(mixing or ())],
-            reorders_joins=residents.reorders_joins,
-        )
         leaf_parameters = None if typing or untyped else parameters or ()
         leaves = {
             reference.private_name: self._make_leaf(bound, reference, run, leaf_parameters, catalog)
@@ -176,21 +164,36 @@ class Frames:
             infer_view=self._infer_view_schema,
             pushdown=pushdown,
         )
-        register(context)
         schemas = [leaf.schema for leaf in leaves.values()]
+        join = partial(self._join_subqueries, bound, values, register, schemas)
+        names: Mapping[str, str] = {}
         try:
+            (text, _), (written, names) = join(text), join(written)
+            if not moving:
+                text, written = map(keep_conditions_in_place, (text, written))
+            rules = _list_wrong_rules(text, moving=moving)
+            context = self._contexts.make(
+                typing=untyped,
+                sorts_whole=_UNITED_ORDER.search(text) is not None,
+                without=[*rules, *(mixing or ())],
+                reorders_joins=residents.reorders_joins,
+            )
+            register(context)
             nulls = () if typing else [name for name, value in values.items() if not value.is_valid]
             replan = partial(plan_text, context, bound.kind, values=values, nulls=nulls)
             plan_part = partial(self._plan_part, context, values, {})
             types = [value.type for value in values.values()]
             read = (catalog.table(one.table, one.as_of).base for one in bound.references)
             told = [_tell_uuids(*pair) for pair in zip(schemas, read, strict=True)]
-            text = self._rewritten.rewrite(text, told, types, plan_part)
+            plain = text
+            text = self._rewritten.make(
+                plain, told, types, lambda: apply_rules(plain, told, types, plan_part)
+            )
             if not WRITERS.isdisjoint(bound.json_functions):
                 text, written = self._type_json(
                     context, run, register, None if untyped else values, text, written
                 )
-            frame = _plan_named(bound, replan, text, written, plan_part)
+            frame = _plan_named(bound, names, replan, text, written, plan_part)
             text = frame.text
             frame.moves_conditions, frame.mixing, frame.is_checked = moving, mixing, is_checked
             if untyped:
@@ -225,6 +228,26 @@ class Frames:
         except Exception as error:
             raise translate_error(error, bound, run.failure) from error
         return frame
+
+    def _join_subqueries(
+        self,
+        bound: BoundStatement,
+        values: Mapping[str, pa.Scalar],
+        register_tables: Callable[[SessionContext], None],
+        schemas: Sequence[pa.Schema],
+        text: str,
+    ) -> tuple[str, Mapping[str, str]]:
+        """Return a text with joins in place of subqueries, and names of results that have others there."""
+
+        def find_schema(sql: str) -> pa.Schema:
+            context = self._contexts.make(typing=not values, sorts_whole=False)
+            register_tables(context)
+            return self._plan_part(context, values, {}, sql)
+
+        once = [one.private_name for one in bound.references if one.search or one.compared]
+        make = partial(join_subqueries, text, find_schema, joins_all=bound.joins_all, read_once=once)
+        joined = self._joined.make(f"{bound.joins_all} {text}", schemas, (), make)
+        return joined.sql, joined.names
 
     def _plan_part(
         self,
@@ -379,6 +402,7 @@ class Frames:
 
 def _plan_named(
     bound: BoundStatement,
+    names: Mapping[str, str],
     replan: Callable[[str, str], DataFrame],
     text: str,
     written: str,
@@ -390,7 +414,6 @@ def _plan_named(
         text, _ = number_equal_rows(text, plan_part)
         written, shown = number_equal_rows(written, plan_part)
     frame = plan_unique(bound.kind, replan, text, written, plan_part)
-    names = bound.result_names
     shown = {name: names.get(old, old) for name, old in {**shown, **frame.shown}.items()}
     frame.shown = {**names, **shown}
     return frame

@@ -8,7 +8,7 @@ private, views are expanded, and the types of columns and parameters are known.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 import pyarrow as pa
 from cachetools import LRUCache
@@ -83,6 +83,7 @@ RULES: Final[tuple[Rule, ...]] = (
     extremes,
 )
 _KEPT_TEXTS: Final = 1024
+_T = TypeVar("_T")
 
 
 def apply_rules(
@@ -120,29 +121,25 @@ def apply_rules(
     return sql[:start] + write_sql(tree.root) if tree.is_changed else sql
 
 
-class RewrittenTexts:
-    """Keeps what the rules made of texts; safe to share between threads.
+class KeptTexts(Generic[_T]):
+    """Keeps what was made of texts; safe to share between threads.
 
     What a text becomes depends on the schemas of its tables and on the types of its parameters, and on
     nothing else: both are compared.
     """
 
     def __init__(self) -> None:
-        self._kept: LRUCache[str, tuple[Sequence[pa.Schema], Sequence[pa.DataType], str]] = LRUCache(
+        self._kept: LRUCache[str, tuple[Sequence[pa.Schema], Sequence[pa.DataType], _T]] = LRUCache(
             _KEPT_TEXTS
         )
 
-    def rewrite(
-        self,
-        sql: str,
-        schemas: Sequence[pa.Schema],
-        types: Sequence[pa.DataType],
-        find_schema: Callable[[str], pa.Schema],
-    ) -> str:
-        """Return what `apply_rules` does, with the schemas in the order of the references."""
+    def make(
+        self, sql: str, schemas: Sequence[pa.Schema], types: Sequence[pa.DataType], make: Callable[[], _T]
+    ) -> _T:
+        """Return what was made of a text, with the schemas in the order of the references, or make it."""
         kept = self._kept.get(sql)
         if kept is not None and kept[0] == schemas and kept[1] == types:
             return kept[2]
-        rewritten = apply_rules(sql, schemas, types, find_schema)
-        self._kept[sql] = schemas, types, rewritten
-        return rewritten
+        made = make()
+        self._kept[sql] = schemas, types, made
+        return made

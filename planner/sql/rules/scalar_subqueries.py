@@ -6,6 +6,7 @@ from typing import Final
 
 from sqlglot import exp
 
+from memwal.errors import UnsupportedError
 from planner.sql.rules.dialect import find_query, parse_expression, parse_query, write_sql
 from planner.sql.rules.queries import bare, find_aggregates, has_one_row, is_value
 from planner.sql.rules.tree import Tree, for_texts
@@ -97,7 +98,7 @@ def _keep_row(tree: Tree, select: exp.Select, item: exp.Expr) -> None:
     tree.replace(item, parse_expression(text))
 
 
-def keep_conditions_in_place(sql: str) -> str | None:
+def keep_conditions_in_place(sql: str) -> str:
     """Return a statement whose conditions stay above the aggregates that they are written above.
 
         SELECT n FROM (SELECT count(*) AS n FROM t WHERE a > 1) WHERE (SELECT max(id) FROM u) < 0
@@ -107,13 +108,16 @@ def keep_conditions_in_place(sql: str) -> str | None:
     Physical plans move a condition on constants into a filter below, unless its value may change. False
     becomes NULL.
 
-    Returns:
-        The statement; None if sqlglot does not read it.
+    Raises:
+        UnsupportedError: sqlglot does not read it.
     """
     start = find_query(sql)
     root = parse_query(sql[start:])
     if root is None:
-        return None
+        msg = (
+            "a condition on constants above an aggregate is not supported beside the syntax of this statement"
+        )
+        raise UnsupportedError(msg)
     for clause in list(root.find_all(exp.Where, exp.Having))[::-1]:
         if isinstance(clause.parent, exp.Filter):
             continue

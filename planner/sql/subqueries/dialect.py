@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from memwal.errors import UnsupportedError
 from planner.sql.rules import dialect
 from planner.sql.tokens import fold
 
 
-class RewritingError(Exception):
+class RewritingError(UnsupportedError):
     """A statement that can't be written without its correlated subqueries; the text tells why."""
 
 
