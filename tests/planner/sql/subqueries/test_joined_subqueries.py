@@ -339,3 +339,19 @@ def test_other_subqueries_are_answered_beside_calls(searched: QueryEngine, call:
     )
     assert sorted(found) == sorted(whole)
     assert whole
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_what_is_found_is_read_once_for_all_rows(searched: QueryEngine, call: str) -> None:
+    sql = f"SELECT id, (SELECT count(*) FROM {call} AS c WHERE c.k < t.id) AS n FROM t ORDER BY id"
+    assert ask(searched, sql) == [(0, 0), (1, 1), (2, 2), (3, 3), (4, 4)]
+
+
+def test_lists_of_what_is_found(searched: QueryEngine) -> None:
+    sql = f"SELECT c.k, u.x FROM {CALLS[1]} AS c, UNNEST(c.vec) AS u(x) WHERE c.k < 2"
+    assert sorted(ask(searched, sql)) == [(0, 0.0), (0, 1.0), (1, 0.0), (1, 1.0)]
+
+
+def test_outputs_without_names_keep_those_of_datafusion(engine: QueryEngine) -> None:
+    sql = f'WITH q AS (SELECT max({COUNT}) + 1, id + 1 FROM t GROUP BY id) SELECT "t.id + Int64(1)" FROM q'
+    assert len(ask(engine, sql)) == len(T)
