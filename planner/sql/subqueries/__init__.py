@@ -8,7 +8,7 @@
     ) AS "rows#2" ON "rows#2"."key#1" IS NOT DISTINCT FROM orders.n
 
 ========================  ===========================================================================
-`dialect`                 text to tree and back
+`statements`              text to tree and back
 `trees`                   questions that are asked of trees, and small trees
 `scopes`                  which query each column belongs to
 `repeatable`              relations that give the same rows whenever they are read

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from sqlglot import exp
 
 from planner.sql.rules.queries import conjuncts, without_subqueries
-from planner.sql.subqueries.dialect import RewritingError
 from planner.sql.subqueries.domains import Domain, Extension, as_cross_join
 from planner.sql.subqueries.repeatable import check_repeatable
+from planner.sql.subqueries.statements import RewritingError
 from planner.sql.subqueries.trees import (
     OWNER,
     SCOPE,

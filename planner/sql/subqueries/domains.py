@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from planner.sql.rules.queries import without_subqueries
-from planner.sql.subqueries.dialect import RewritingError
+from planner.sql.subqueries.statements import RewritingError
 from planner.sql.subqueries.totals import SETS, divide_totals, name_outputs
 from planner.sql.subqueries.trees import (
     COUNTS,

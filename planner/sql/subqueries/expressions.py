@@ -9,9 +9,9 @@ from sqlglot import exp
 
 from planner.sql.rules.queries import conjuncts, without_subqueries
 from planner.sql.subqueries.blocks import Block
-from planner.sql.subqueries.dialect import RewritingError
 from planner.sql.subqueries.domains import Domain, output_names, select_from
 from planner.sql.subqueries.sites import Kind, Site
+from planner.sql.subqueries.statements import RewritingError
 from planner.sql.subqueries.totals import name_outputs
 from planner.sql.subqueries.trees import (
     aliased,

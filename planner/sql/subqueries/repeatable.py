@@ -7,7 +7,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from planner.sql.subqueries.dialect import RewritingError
+from planner.sql.subqueries.statements import RewritingError
 from planner.sql.subqueries.trees import is_series, is_volatile, key_of
 
 REPEATABLE: Final = "repeatable"

@@ -14,7 +14,6 @@ from memwal.errors import UnsupportedError
 from planner.sql.rules.dialect import find_query
 from planner.sql.rules.tree import Tree
 from planner.sql.subqueries.blocks import Block
-from planner.sql.subqueries.dialect import RewritingError, parse_query, write_query
 from planner.sql.subqueries.expressions import Expressions
 from planner.sql.subqueries.relations.laterals import (
     has_laterals,
@@ -26,6 +25,7 @@ from planner.sql.subqueries.relations.unnests import has_unnests, join_unnests
 from planner.sql.subqueries.repeatable import READ_ONCE
 from planner.sql.subqueries.scopes import Scopes
 from planner.sql.subqueries.sites import Site, find_sites, find_sites_in
+from planner.sql.subqueries.statements import RewritingError, parse_query, write_query
 from planner.sql.subqueries.totals import divide_totals, list_groups, name_outputs
 from planner.sql.subqueries.trees import Fresh, aliased, derived, has_aggregates, key_of, queries_in, shown
 

@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from planner.sql.rules.queries import without_subqueries
 from planner.sql.rules.tree import Tree
-from planner.sql.subqueries.dialect import RewritingError
+from planner.sql.subqueries.statements import RewritingError
 from planner.sql.subqueries.trees import (
     OUTPUT,
     OWNER,

@@ -16,7 +16,7 @@ from typing import Final
 from sqlglot import exp
 
 from planner.sql.rules.queries import is_aggregate, whole_call
-from planner.sql.subqueries.dialect import RewritingError
+from planner.sql.subqueries.statements import RewritingError
 from planner.sql.subqueries.trees import (
     OUTPUT,
     OWNER,

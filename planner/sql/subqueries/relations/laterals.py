@@ -13,12 +13,12 @@ from sqlglot import exp
 
 from planner.sql.rules.queries import conjuncts
 from planner.sql.subqueries.blocks import Block
-from planner.sql.subqueries.dialect import RewritingError
 from planner.sql.subqueries.domains import Extension, output_names
 from planner.sql.subqueries.relations.unnests import read_lists, select_lists
 from planner.sql.subqueries.repeatable import REPEATABLE, check_repeatable
 from planner.sql.subqueries.scopes import Scopes
 from planner.sql.subqueries.sites import find_sites_in
+from planner.sql.subqueries.statements import RewritingError
 from planner.sql.subqueries.trees import (
     OWNER,
     SCOPE,
