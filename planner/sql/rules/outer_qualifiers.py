@@ -7,14 +7,14 @@ from typing import Final
 import pyarrow as pa
 from sqlglot import exp
 
-from planner.sql.rules.queries import sources
+from planner.sql.rules.queries import SUBQUERIES, sources
 from planner.sql.rules.tree import Tree, for_texts
 
 QUALIFIER: Final = '"#"'
 """The schema that such names get."""
 
 
-@for_texts(r"\bSELECT\b.*\bSELECT\b.*\.")
+@for_texts(SUBQUERIES)
 def outer_qualifiers(tree: Tree) -> None:
     """Give names of columns of relations around a subquery a schema.
 

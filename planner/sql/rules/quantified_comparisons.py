@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from memwal.errors import UnsupportedError
 from planner.sql.rules.dialect import parse_expression, write_sql
-from planner.sql.rules.queries import Truth, bare, find_truth, has_one_row, sources
+from planner.sql.rules.queries import QUANTIFIED, Truth, bare, find_truth, has_one_row, sources
 from planner.sql.rules.tree import Tree, for_texts, is_unstable
 
 _COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
@@ -16,7 +16,7 @@ _COUNTS: Final = "CASE WHEN count(*) = 0 THEN 0 WHEN count(*) = count(member) TH
 _MEMBERS: Final = 'AS "membership"(member)'
 
 
-@for_texts(r"\bSELECT\b.*\b(?:IN|ANY|SOME|ALL)\s*\(+\s*(?:SELECT|WITH)\b")
+@for_texts(QUANTIFIED)
 def quantified_comparisons(tree: Tree) -> None:
     """Write memberships and comparisons with rows in forms whose NULL DataFusion gets right.
 

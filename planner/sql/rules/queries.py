@@ -16,6 +16,11 @@ AGGREGATES: Final = frozenset(
     | {"approx_percentile_cont_with_weight", "percentile_cont", "quantile_cont", "regr_avgx", "regr_avgy"}
     | {"regr_count", "regr_intercept", "regr_r2", "regr_slope", "regr_sxx", "regr_sxy", "regr_syy"}
 )
+_GAP: Final = r"(?:\s|--[^\n]*\n|/\*.*?\*/)*"
+"""What may be between two tokens of a text."""
+SUBQUERIES: Final = rf"\({_GAP}(?:SELECT|WITH)\b"
+"""Texts that may have subqueries."""
+QUANTIFIED: Final = rf"\b(?:IN|ANY|SOME|ALL)\b{_GAP}(?:\({_GAP})+(?:SELECT|WITH)\b"
 _OF_ROWS: Final = (exp.Exists, exp.Any, exp.All, exp.From, exp.Join, exp.Lateral, exp.CTE, exp.Unnest)
 """Around subqueries that are not values."""
 _ROWS_OF: Final = frozenset({"exists", "any", "some", "all", "unnest"})

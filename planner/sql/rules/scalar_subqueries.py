@@ -8,14 +8,14 @@ from sqlglot import exp
 
 from memwal.errors import UnsupportedError
 from planner.sql.rules.dialect import find_query, parse_expression, parse_query, write_sql
-from planner.sql.rules.queries import bare, find_aggregates, has_one_row, is_value
+from planner.sql.rules.queries import SUBQUERIES, bare, find_aggregates, has_one_row, is_value
 from planner.sql.rules.tree import Tree, for_texts
 
 _SIMPLIFIED: Final = frozenset({"count", "coalesce", "nvl", "ifnull"})
 """Functions of expressions that may become simpler ones without aggregates, and may never be NULL."""
 
 
-@for_texts(r"\bSELECT\b.*\b(?:SELECT|WITH)\b")
+@for_texts(SUBQUERIES)
 def scalar_subqueries(tree: Tree) -> None:
     """Write subqueries that are values, and EXISTS of totals, in forms whose NULL DataFusion gets right.
 

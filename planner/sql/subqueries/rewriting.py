@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from memwal.errors import UnsupportedError
 from planner.sql.rules.dialect import find_query
+from planner.sql.rules.queries import SUBQUERIES
 from planner.sql.rules.tree import Tree
 from planner.sql.subqueries.blocks import Block
 from planner.sql.subqueries.expressions import Expressions
@@ -29,12 +30,10 @@ from planner.sql.subqueries.statements import RewritingError, parse_query, write
 from planner.sql.subqueries.totals import divide_totals, list_groups, name_outputs
 from planner.sql.subqueries.trees import Fresh, aliased, derived, has_aggregates, key_of, queries_in, shown
 
-_SUSPECT: Final = re.compile(
-    r"(?=.*\b(?:LATERAL|UNNEST)\b)"
-    r"|(?=.*\b(?:OFFSET|LIMIT|FETCH|HAVING|FILTER|OVER|LEFT|RIGHT|FULL)\b).*\bSELECT\b.*\bSELECT\b",
-    re.IGNORECASE | re.DOTALL,
-)
-"""Texts in which DataFusion may answer a subquery wrongly."""
+_BESIDE: Final = re.compile(r"\b(?:LATERAL|UNNEST)\b", re.IGNORECASE)
+_NESTED: Final = re.compile(SUBQUERIES, re.IGNORECASE | re.DOTALL)
+_ENDS: Final = re.compile(r"\b(?:OFFSET|LIMIT|FETCH|HAVING|FILTER|OVER|LEFT|RIGHT|FULL)\b", re.IGNORECASE)
+"""Words around or in a subquery that DataFusion may answer wrongly."""
 _UNPLANNED: Final = "not implemented"
 """In errors of DataFusion that are no fault of the statement."""
 _LATERAL: Final = re.compile(r"\bLATERAL\b", re.IGNORECASE)
@@ -79,7 +78,8 @@ def join_subqueries(
         RewritingError: all are to be joined, and some can't be; the text has the reason.
         MistakenSubqueryError: DataFusion would answer a subquery wrongly, and it can't be joined.
     """
-    if not joins_all and _SUSPECT.match(sql) is None:
+    is_suspect = _BESIDE.search(sql) or (_NESTED.search(sql) and _ENDS.search(sql))
+    if not (joins_all or is_suspect):
         return JoinedStatement(sql, {})
     start = find_query(sql)
     is_mistaken, has_lists = _LATERAL.search(sql) is not None, False
@@ -165,9 +165,8 @@ class _Rewriting:
 
     def _rewrite_select(self, select: exp.Select) -> None:
         for join in select.args.get("joins") or ():
-            if join.args.get("on") and any(
-                not _stays(one, select) for one in find_sites_in(join.args["on"], "on")
-            ):
+            on = join.args.get("on")
+            if on is not None and not all(one.is_planned(select) for one in find_sites_in(on, "on")):
                 move_conditions(select, self._scopes)
                 self.is_changed = True
                 break
@@ -203,10 +202,6 @@ class _Rewriting:
 
     def _block(self, select: exp.Select) -> Block:
         return Block(select, self._fresh, self._commons)
-
-
-def _stays(site: Site, select: exp.Select) -> bool:
-    return site.is_planned(select)
 
 
 def _is_next(site: Site) -> bool:
