@@ -66,7 +66,7 @@ def rewrite_expression(expression: str, schema: pa.Schema) -> str:
         context.register_record_batches(_TABLE, [[pa.RecordBatch.from_pylist([], schema)]])
         head, tail = "SELECT (", f") FROM {_TABLE}"
         query = f"{head}{expression}\n{tail}"
-        rewritten = apply_rules(query, [schema], (), lambda sql: context.sql(sql).schema())
+        rewritten = apply_rules(query, {_TABLE: schema}, {}, lambda sql: context.sql(sql).schema())
         return expression if rewritten == query else rewritten.removeprefix(head).removesuffix(tail)
 
     return run_on_own_thread(rewrite)

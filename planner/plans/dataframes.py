@@ -45,6 +45,7 @@ from planner.search.search_call import SearchCall
 from planner.search.search_scan import build_search_leaf
 from planner.sql.rules import KeptTexts, apply_rules
 from planner.sql.rules.scalar_subqueries import keep_conditions_in_place
+from planner.sql.rules.types import Operations
 from planner.sql.subqueries.rewriting import JoinedStatement, join_subqueries
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.state.catalog import Catalog
@@ -96,6 +97,7 @@ class Frames:
         self.visibility = Visibility(catalog.cache, catalog.executor, catalog.shared)
         self._rewritten: KeptTexts[str] = KeptTexts()
         self._joined: KeptTexts[JoinedStatement] = KeptTexts()
+        self._operations: Operations = {}
         self._schema_reader = SessionContext()
         """Only used to read the schemas of plans."""
 
@@ -164,8 +166,9 @@ class Frames:
             infer_view=self._infer_view_schema,
             pushdown=pushdown,
         )
-        schemas = [leaf.schema for leaf in leaves.values()]
-        join = partial(self._join_subqueries, bound, values, register, schemas)
+        columns = {name: leaf.schema for name, leaf in leaves.items()}
+        schemas = list(columns.values())
+        join = partial(self._join_subqueries, bound, values, register, columns)
         names: Mapping[str, str] = {}
         try:
             (text, _), (written, names) = join(text), join(written)
@@ -180,14 +183,16 @@ class Frames:
             )
             register(context)
             nulls = () if typing else [name for name, value in values.items() if not value.is_valid]
-            replan = partial(plan_text, context, bound.kind, values=values, nulls=nulls)
+            replan = partial(
+                plan_text, context, bound.kind, values=values, nulls=nulls, is_mended=bound.is_mended
+            )
             plan_part = partial(self._plan_part, context, values, {})
-            types = [value.type for value in values.values()]
+            types = {name: value.type for name, value in values.items()}
             read = (catalog.table(one.table, one.as_of).base for one in bound.references)
-            told = [_tell_uuids(*pair) for pair in zip(schemas, read, strict=True)]
+            told = dict(zip(leaves, map(_tell_uuids, schemas, read), strict=True))
             plain = text
             text = self._rewritten.make(
-                plain, told, types, lambda: apply_rules(plain, told, types, plan_part)
+                plain, told, types, lambda: apply_rules(plain, told, types, plan_part, self._operations)
             )
             if not WRITERS.isdisjoint(bound.json_functions):
                 text, written = self._type_json(
@@ -234,7 +239,7 @@ class Frames:
         bound: BoundStatement,
         values: Mapping[str, pa.Scalar],
         register_tables: Callable[[SessionContext], None],
-        schemas: Sequence[pa.Schema],
+        columns: Mapping[str, pa.Schema],
         text: str,
     ) -> tuple[str, Mapping[str, str]]:
         """Return a text with joins in place of subqueries, and names of results that have others there."""
@@ -245,8 +250,8 @@ class Frames:
             return self._plan_part(context, values, {}, sql)
 
         once = [one.private_name for one in bound.references if one.search or one.compared]
-        make = partial(join_subqueries, text, find_schema, joins_all=bound.joins_all, read_once=once)
-        joined = self._joined.make(f"{bound.joins_all} {text}", schemas, (), make)
+        make = partial(join_subqueries, text, columns, find_schema, joins_all=bound.joins_all, read_once=once)
+        joined = self._joined.make(f"{bound.joins_all} {text}", columns, {}, make)
         return joined.sql, joined.names
 
     def _plan_part(

@@ -10,6 +10,7 @@ import pyarrow as pa
 from datafusion import DataFrame, SessionContext
 
 from planner.binding.bound_statement import StatementKind
+from planner.plans.forms.planned_frame import PlannedFrame
 from planner.sql.rewrites.separate_lists import apply_separate_lists
 from planner.sql.tokens import quote
 
@@ -24,6 +25,8 @@ def plan_text(
     written: str,
     values: Mapping[str, pa.Scalar],
     nulls: Collection[str],
+    *,
+    is_mended: bool,
 ) -> DataFrame:
     """Plan a statement, and name its columns after the text as it was written.
 
@@ -34,6 +37,7 @@ def plan_text(
         written: the same without corrections.
         values: of placeholders in the text.
         nulls: names of those that are NULL, without "$".
+        is_mended: whether corrections have given names to outputs; rules keep those that are words.
     """
 
     def plan(sql: str) -> DataFrame:
@@ -47,11 +51,12 @@ def plan_text(
     if text == written:
         return plan(text)
     frame = _plan_either(plan, text, written)
-    if kind is StatementKind.QUERY:
-        names = frame.schema().names
+    names = frame.schema().names
+    if kind is StatementKind.QUERY and (is_mended or not all(map(str.isidentifier, names))):
+        old_names = names
         with suppress(Exception):  # What was written may have types that only the correction brings together.
             names = plan(written).schema().names
-        for old, new in zip(frame.schema().names, names, strict=True):
+        for old, new in zip(old_names, names, strict=True):
             if old != new:
                 frame = frame.with_column_renamed(quote(old), new)
     return frame
@@ -62,7 +67,7 @@ def _plan_either(plan: Callable[[str], DataFrame], mended: str, written: str) ->
     failure: Exception | None = None
     for text in (mended, written):
         try:
-            frame = plan(text)
+            frame = PlannedFrame(plan(text).df)
             frame.optimized_logical_plan()  # raises if types don't fit
         except Exception as error:  # noqa: BLE001 - the text as it was written may succeed
             failure = failure or error  # the first error has the place

@@ -36,9 +36,9 @@ _UNREAD: Final = (
 
 
 @for_texts(
-    r"SAMPLE\b|PIVOT\b|\bFOR\s+(?:NO\s|KEY\s|UPDATE|SHARE)|\bWITH\s+(?:ROLLUP|CUBE|TOTALS)|\bCONNECT\s|\bSIMILAR\s"
-    r"|\bNATURAL\s+(?:LEFT|RIGHT|FULL)|\*\s*ILIKE\b|\[.*\bFOR\b|\bAS\s+(?:NOT\s+)?(?:MATERIALIZED\s*)?\(\s*"
-    r"(?:INSERT|MERGE|DELETE|UPDATE)\b|\bDISTINCT\s+FROM\b.*\b(?:AND|OR)\b"
+    r"sample\b|pivot\b|\bfor\s+(?:no\s|key\s|update|share)|\bwith\s+(?:rollup|cube|totals)|\bconnect\s"
+    r"|\bsimilar\s|\bnatural\s+(?:left|right|full)|\*\s*ilike\b|\[.*\bfor\b|\bas\s+(?:not\s+)?(?:materialized\s*)?\(\s*"
+    r"(?:insert|merge|delete|update)\b|\bdistinct\s+from\b.*\b(?:and|or)\b"
 )
 def misread_clauses(tree: Tree) -> None:
     """Write IS DISTINCT FROM beside AND in brackets, and refuse clauses that DataFusion leaves out.
@@ -56,7 +56,11 @@ def misread_clauses(tree: Tree) -> None:
             tree.is_changed = True  # the brackets are written with it
         refusal = _find_refusal(node)
         if refusal is not None:
-            raise tree.error(node.parent or node, refusal, UnsupportedError)
+            has_place = not isinstance(node, exp.TableSample) and any(
+                "start" in one.meta for one in node.walk()
+            )
+            place = node if has_place or node.parent is None else node.parent
+            raise tree.error(place, refusal, UnsupportedError)
 
 
 def _find_refusal(node: exp.Expr) -> str | None:

@@ -7,7 +7,8 @@ private, views are expanded, and the types of columns and parameters are known.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, Generic, TypeVar
 
 import pyarrow as pa
@@ -42,6 +43,7 @@ from planner.sql.rules.scalar_subqueries import scalar_subqueries
 from planner.sql.rules.short_times import short_times
 from planner.sql.rules.time_units import time_units
 from planner.sql.rules.tree import Rule, Tree, concerns
+from planner.sql.rules.types import Operations
 from planner.sql.rules.untyped_values import untyped_values
 from planner.sql.rules.uuid_literals import uuid_literals
 from planner.sql.rules.wide_decimals import wide_decimals
@@ -83,22 +85,29 @@ RULES: Final[tuple[Rule, ...]] = (
     extremes,
 )
 _KEPT_TEXTS: Final = 1024
+_WORDS: Final = re.compile(r"\w+")
+_WITHOUT_NAMES: Final = re.compile(
+    r"""(?<!\()\*|\*(?!\))|\b(?:natural|table)\b|"\s*(?:\bas\b\s*)?(?:"[^"]*"|\w+)\s*\("""
+)
+"""Texts that may read columns without their names: by `*`, in joins of equal names, under other names."""
 _T = TypeVar("_T")
 
 
 def apply_rules(
     sql: str,
-    schemas: Sequence[pa.Schema],
-    types: Sequence[pa.DataType],
+    schemas: Mapping[str, pa.Schema],
+    types: Mapping[str, pa.DataType],
     find_schema: Callable[[str], pa.Schema],
+    operations: Operations | None = None,
 ) -> str:
     """Rewrite a query, or EXPLAIN of one, by the rules.
 
     Args:
         sql: the text for DataFusion.
-        schemas: of its tables.
-        types: of its parameters.
+        schemas: name of a table in the text -> its columns.
+        types: name of a parameter, without "$" -> its type.
         find_schema: plans a query over the same tables and parameters, and returns the schema of its result.
+        operations: their types as other texts have told them, by the same settings of DataFusion.
 
     Returns:
         The text; the same one if no rule changes it, or if sqlglot does not read it.
@@ -106,8 +115,8 @@ def apply_rules(
     Raises:
         LanceGatewayError: a rule refuses the statement.
     """
-    kinds = {str(kind) for kind in (*types, *(kind for schema in schemas for kind in schema.types))}
-    searched = f"{' '.join(kinds)} {sql}"
+    kinds = {str(kind) for kind in (*types.values(), *_list_read_types(sql, schemas))}
+    searched = f"{' '.join(sorted(kinds))} {sql}".lower()
     rules = [rule for rule in RULES if concerns(rule, searched)]
     if not rules:
         return sql
@@ -115,10 +124,13 @@ def apply_rules(
     root = parse_query(sql[start:])
     if root is None:
         return sql
-    tree = Tree(root, find_schema, [column for schema in schemas for column in schema])
-    for rule in rules:
-        rule(tree)
-    return sql[:start] + write_sql(tree.root) if tree.is_changed else sql
+    tree = Tree(root, find_schema, schemas, types, {} if operations is None else operations)
+    try:
+        for rule in rules:
+            rule(tree)
+        return sql[:start] + write_sql(tree.root) if tree.is_changed else sql
+    except RecursionError:
+        return sql  # as one that is too deep to be read
 
 
 class KeptTexts(Generic[_T]):
@@ -129,17 +141,33 @@ class KeptTexts(Generic[_T]):
     """
 
     def __init__(self) -> None:
-        self._kept: LRUCache[str, tuple[Sequence[pa.Schema], Sequence[pa.DataType], _T]] = LRUCache(
+        self._kept: LRUCache[str, tuple[Mapping[str, pa.Schema], Mapping[str, pa.DataType], _T]] = LRUCache(
             _KEPT_TEXTS
         )
 
     def make(
-        self, sql: str, schemas: Sequence[pa.Schema], types: Sequence[pa.DataType], make: Callable[[], _T]
+        self,
+        sql: str,
+        schemas: Mapping[str, pa.Schema],
+        types: Mapping[str, pa.DataType],
+        make: Callable[[], _T],
     ) -> _T:
-        """Return what was made of a text, with the schemas in the order of the references, or make it."""
+        """Return what was made of a text, or make it."""
         kept = self._kept.get(sql)
         if kept is not None and kept[0] == schemas and kept[1] == types:
             return kept[2]
         made = make()
         self._kept[sql] = schemas, types, made
         return made
+
+
+def _list_read_types(sql: str, schemas: Mapping[str, pa.Schema]) -> Iterator[pa.DataType]:
+    """Yield the types of the columns that a text names, or of all if it may read some without their names."""
+    lowered = sql.lower()
+    words = _WORDS.findall(lowered)
+    reads_all = _WITHOUT_NAMES.search(lowered) or words.count("from") > words.count("select")
+    named = set(words)
+    for schema in schemas.values():
+        for name, kind in zip(schema.names, schema.types, strict=True):
+            if reads_all or named.issuperset(_WORDS.findall(name.lower())):
+                yield kind

@@ -10,7 +10,7 @@ from planner.sql.rules.groups import Cast, Kinds, unify_types
 from planner.sql.rules.tree import Tree, find_family, for_texts
 
 
-@for_texts(r"decimal|numeric|\bdec\b")
+@for_texts(r"decimal|numeric|\bdec\b", r"double|float|real|\d\.|\.\d|\de|\d{20}|\^|(?<!decimal\d\d\d)\(")
 def decimals_as_doubles(tree: Tree) -> None:
     """Cast a decimal to DOUBLE beside a number that is one.
 

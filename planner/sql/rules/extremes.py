@@ -14,9 +14,7 @@ _LEAST: Final = "CAST('-inf' AS DOUBLE)"
 _GREATEST: Final = "CAST('inf' AS DOUBLE)"
 
 
-@for_texts(
-    r"\bGROUP\b.*\b(?:min|max)\b|\b(?:min|max)\b.*\bGROUP\b|\bcount\b.*\bOVER\b.*\b(?:ROWS|RANGE|GROUPS)\b"
-)
+@for_texts(r"\b(?:min|max|count)\b", r"\bgroup\b|\bover\b.*\b(?:rows|range|groups)\b")
 def extremes(tree: Tree) -> None:
     """Compute the extremes of numbers in groups from those without NaN, and hide what counts a frame.
 

@@ -90,8 +90,7 @@ def _write_membership(tree: Tree, member: exp.In) -> exp.Expr | None:
     whole, shown = bare(query), write_sql(subject)
     assert isinstance(whole, exp.Query)  # noqa: S101 - IN has one
     is_of_columns = subject.find(exp.Column) and not subject.find(exp.Query, exp.Tuple)
-    # A query that is planned by itself reads no columns of those around it.
-    if is_of_columns and tree.find_outputs(whole):
+    if is_of_columns and tree.is_closed(whole):
         if truth is Truth.DENIED_CONJUNCT:
             tree.replace(subject, parse_expression(f"nullif(nullif({shown}, NULL), NULL)"))
             return None

@@ -18,9 +18,9 @@ AGGREGATES: Final = frozenset(
 )
 _GAP: Final = r"(?:\s|--[^\n]*\n|/\*.*?\*/)*"
 """What may be between two tokens of a text."""
-SUBQUERIES: Final = rf"\({_GAP}(?:SELECT|WITH)\b"
+SUBQUERIES: Final = rf"\({_GAP}(?:select|with)\b"
 """Texts that may have subqueries."""
-QUANTIFIED: Final = rf"\b(?:IN|ANY|SOME|ALL)\b{_GAP}(?:\({_GAP})+(?:SELECT|WITH)\b"
+QUANTIFIED: Final = rf"\b(?:in|any|some|all)\b{_GAP}(?:\({_GAP})+(?:select|with)\b"
 _OF_ROWS: Final = (exp.Exists, exp.Any, exp.All, exp.From, exp.Join, exp.Lateral, exp.CTE, exp.Unnest)
 """Around subqueries that are not values."""
 _ROWS_OF: Final = frozenset({"exists", "any", "some", "all", "unnest"})

@@ -9,7 +9,7 @@ from planner.sql.rules.groups import Use, find_groups
 from planner.sql.rules.tree import Tree, for_texts
 
 
-@for_texts(r"(?:\bfloat\b|halffloat|\breal\b|\bfloat4\b).*\.\d|\.\d.*(?:\breal\b|\bfloat4?\b)")
+@for_texts(r"\.\d", r"\bfloat4?\b|halffloat|\breal\b")
 def real_literals(tree: Tree) -> None:
     """Cast a literal with a fraction to REAL where it is compared with one.
 

@@ -9,7 +9,7 @@ from planner.sql.rules.groups import find_groups
 from planner.sql.rules.tree import Tree, for_texts
 
 
-@for_texts(r"(?:decimal|numeric|\bdec\b).*\bround\s*\(|\bround\s*\(.*(?:decimal|numeric|\bdec\b)")
+@for_texts(r"\bround\s*\(", r"decimal|numeric|\bdec\b")
 def rounded_decimals(tree: Tree) -> None:
     """Cast a rounded decimal to its type.
 

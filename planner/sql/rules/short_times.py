@@ -15,7 +15,7 @@ _SHORT: Final = re.compile(
 )
 
 
-@for_texts(r"'\s*\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?!:)")
+@for_texts(r"'\s*\d{4}-\d\d-\d\d[ t]\d\d:\d\d(?!:)")
 def short_times(tree: Tree) -> None:
     """Add the seconds that DataFusion demands of times.
 

@@ -15,7 +15,7 @@ _DIGITS: Final = {"s": 0, "ms": 3, "us": 6}
 _ZONES: Final = {exp.DType.TIMESTAMP: None, exp.DType.TIMESTAMPTZ: "+00:00"}
 
 
-@for_texts(r"timestamp\[(?:s|ms|us)\b.*(?:\btimestamp(?:tz)?\s*'|\bdate)|\bdate.*timestamp\[(?:s|ms|us)\b")
+@for_texts(r"timestamp\[(?:s|ms|us)\b", r"\btimestamp(?:tz)?\s*'|\bdate")
 def time_units(tree: Tree) -> None:
     """Read a literal of a time, and a date, in the unit of the times beside it, if that holds its digits.
 

@@ -16,7 +16,7 @@ _UTC: Final = frozenset({"UTC", "+00:00", "-00:00", "Z", "Etc/UTC"})
 _UNZONED: Final[frozenset[Family]] = frozenset({"instant", "date", "text"})
 
 
-@for_texts(r"tz=(?!UTC\]|\+00:00\]|Etc/UTC\])|\btime\s+zone\b|\bsome\(")
+@for_texts(r"tz=(?!utc\]|\+00:00\]|etc/utc\])|\btime\s+zone\b|\bsome\(")
 def zoned_times(tree: Tree) -> None:
     """Give a time, a date or a text the zone of a column beside it, as the same instant in UTC.
 

@@ -58,6 +58,7 @@ class JoinedStatement:
 
 def join_subqueries(
     sql: str,
+    schemas: Mapping[str, pa.Schema],
     find_schema: Callable[[str], pa.Schema],
     *,
     joins_all: bool = False,
@@ -67,6 +68,7 @@ def join_subqueries(
 
     Args:
         sql: the text for DataFusion.
+        schemas: name of a table in the text -> its columns.
         find_schema: plans a query over the same tables, and returns the schema of its result.
         joins_all: whether those are joined that DataFusion refuses, besides those that it answers wrongly.
         read_once: names of the tables that must not be read twice.
@@ -90,7 +92,7 @@ def join_subqueries(
         is_mistaken = has_lists or root.find(exp.Lateral) is not None
         for table in root.find_all(exp.Table):
             table.meta[READ_ONCE] = table.name in read_once
-        scopes = Scopes(Tree(root, find_schema), Fresh())
+        scopes = Scopes(Tree(root, find_schema, schemas), Fresh())
         scopes.read(root)
         is_mistaken = any(map(_is_mistaken, root.find_all(exp.Select)))
         return _join(sql[:start], root, scopes) if is_mistaken or joins_all else JoinedStatement(sql, {})

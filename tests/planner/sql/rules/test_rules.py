@@ -35,7 +35,7 @@ TABLES = {
 }
 
 
-def _cases() -> list[tuple[str, Case]]:
+def list_cases() -> list[tuple[str, Case]]:
     return [(path.stem, case) for path in sorted(FIXTURES.glob("*.sql")) for case in read_titled_file(path)]
 
 
@@ -48,13 +48,13 @@ def context() -> SessionContext:
     return context
 
 
-@pytest.mark.parametrize(("rule", "case"), _cases(), ids=str)
+@pytest.mark.parametrize(("rule", "case"), list_cases(), ids=str)
 def test_a_statement_is_rewritten(rule: str, case: Case, context: SessionContext) -> None:
     before, after = case.parts
-    columns = [pa.field(name, kind) for table in TABLES.values() for name, kind in table.items()]
+    schemas = {name: pa.schema(list(columns.items())) for name, columns in TABLES.items()}
     root = dialect.parse_query(before)
     assert root is not None
-    tree = Tree(root, lambda sql: context.sql(sql).schema(), columns)
+    tree = Tree(root, lambda sql: context.sql(sql).schema(), schemas, {}, {})
     (apply,) = (one for one in RULES if one.__name__ == rule)
     apply(tree)
     assert dialect.write_sql(tree.root) == after
