@@ -16,7 +16,7 @@
 `domains`                 a query for each of many values of the columns around it
 `blocks`                  a SELECT whose relations are read again for such values
 `sites`                   the subqueries of a SELECT, and which of them DataFusion plans
-`expressions`             subqueries that stand for a value or a condition
+`expressions`             subqueries that are a value or a condition
 `laterals`                relations that read the relations before them
 `rewriting`               the whole statement
 ========================  ===========================================================================

@@ -124,7 +124,7 @@ class Block:
         self.hide(names)
 
     def hide(self, names: Sequence[str]) -> None:
-        """Keep columns out of what * stands for."""
+        """Keep columns out of *."""
         for item in self.select.expressions:
             if isinstance(item, exp.Star):
                 old = item.args.get("except_") or []

@@ -384,7 +384,7 @@ def output_names(query: exp.Query) -> list[str]:
         query = query.this
     names = [str(item.alias_or_name) for item in query.expressions]
     if "*" in names:
-        msg = "* in a subquery stands for columns that are not known"
+        msg = "* in a subquery has columns that are not known"
         raise RewritingError(msg)
     return names
 

@@ -1,4 +1,4 @@
-"""Puts joins in the place of subqueries that stand for values and conditions."""
+"""Puts joins in the place of subqueries that are values and conditions."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ class Expressions:
         own = names[: len(names) - len(domain.keys)] if domain is not None else names
         plain = [name for name in own if not name.startswith("sort#")]
         if len(plain) != 1:
-            msg = f"a subquery that stands for a value has one column, and {len(plain)} stand there"
+            msg = f"a subquery that is a value has one column, and this one has {len(plain)}"
             raise RewritingError(msg)
         return plain[0]
 

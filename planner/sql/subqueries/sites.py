@@ -1,4 +1,4 @@
-"""Finds the subqueries of a SELECT that stand for values and conditions, and tells which DataFusion plans."""
+"""Finds the subqueries of a SELECT that are values and conditions, and which of them DataFusion plans."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 
 
 class Kind(Enum):
-    """What a subquery stands for."""
+    """What a subquery is asked for."""
 
     VALUE = "its only row's only column"
     EXISTS = "whether it has rows"
@@ -147,7 +147,7 @@ def find_sites_in(node: exp.Expr, clause: str) -> Iterator[Site]:
 
 
 def _is_of_rows(query: exp.Expr) -> bool:
-    """Return whether a subquery stands for rows, and not for a value."""
+    """Return whether a subquery is asked for rows, and not for a value."""
     if isinstance(query.parent, exp.In):
         return query.arg_key == "query"
     return isinstance(query.parent, exp.Exists | exp.Any | exp.All)

@@ -10,7 +10,7 @@ from planner.sql.tokens import fold
 
 
 class RewritingError(UnsupportedError):
-    """A statement that can't be written without its correlated subqueries; the text tells why."""
+    """A statement that can't be written without its correlated subqueries; the text has the reason."""
 
 
 def parse_query(sql: str) -> exp.Query:

@@ -34,7 +34,7 @@ _ABOVE = ("order", "qualify", "windows", "limit", "offset", "distinct")
 
 
 SETS: Final = (exp.Rollup, exp.Cube, exp.GroupingSets)
-"""Keys of GROUP BY that stand for several sets of groups."""
+"""Keys of GROUP BY that mean several sets of groups."""
 
 
 @dataclass(frozen=True)

@@ -195,7 +195,7 @@ def _is_repeatable(query: exp.Query, block: Block) -> bool:
 
 
 def _hide_of_relation(select: exp.Select, name: str, keys: tuple[str, ...]) -> None:
-    """Keep columns out of what relation.* stands for."""
+    """Keep columns out of relation.*."""
     for item in select.expressions:
         if isinstance(item, exp.Column) and isinstance(item.this, exp.Star) and item.table == name:
             old = item.this.args.get("except_") or []
