@@ -24,6 +24,7 @@ from planner.binding.bound_statement import (
 )
 from planner.binding.substrait import Bound, BoundPlan
 from planner.bridge.json.functions import WRITERS, register_writer
+from planner.bridge.row_expressions import tell_uuids
 from planner.bridge.run_control import stream_batches
 from planner.bridge.types.plain_types import normalize_schema
 from planner.plans.checks.mistaken_plans import MOVING_RULE, SUSPECT, TOTALS, check_plan
@@ -47,7 +48,6 @@ from planner.sql.rules import KeptTexts, apply_rules
 from planner.sql.rules.scalar_subqueries import keep_conditions_in_place
 from planner.sql.rules.types import Operations
 from planner.sql.subqueries.rewriting import JoinedStatement, join_subqueries
-from planner.tables.sources.base_table import BaseTable
 from planner.tables.state.catalog import Catalog
 from planner.tables.visibility.visibility import Visibility
 
@@ -188,8 +188,12 @@ class Frames:
             )
             plan_part = partial(self._plan_part, context, values, {})
             types = {name: value.type for name, value in values.items()}
-            read = (catalog.table(one.table, one.as_of).base for one in bound.references)
-            told = dict(zip(leaves, map(_tell_uuids, schemas, read), strict=True))
+            told = {
+                one.private_name: tell_uuids(
+                    columns[one.private_name], catalog.table(one.table, one.as_of).base.uuid_columns
+                )
+                for one in bound.references
+            }
             plain = text
             text = self._rewritten.make(
                 plain, told, types, lambda: apply_rules(plain, told, types, plan_part, self._operations)
@@ -422,14 +426,6 @@ def _plan_named(
     shown = {name: names.get(old, old) for name, old in {**shown, **frame.shown}.items()}
     frame.shown = {**names, **shown}
     return frame
-
-
-def _tell_uuids(schema: pa.Schema, base: BaseTable) -> pa.Schema:
-    """Return the columns of a leaf, with the type of UUIDs for texts that are UUIDs."""
-    if not base.uuid_columns:
-        return schema
-    names = base.uuid_columns
-    return pa.schema([one.with_type(pa.uuid()) if one.name in names else one for one in schema])
 
 
 def _list_wrong_rules(text: str, *, moving: bool) -> list[str]:

@@ -27,11 +27,13 @@ from planner.sql.rules.dotted_fields import dotted_fields
 from planner.sql.rules.extremes import extremes
 from planner.sql.rules.integer_arithmetic import integer_arithmetic
 from planner.sql.rules.listed_arrays import listed_arrays
+from planner.sql.rules.logarithms import logarithms
 from planner.sql.rules.lossy_casts import lossy_casts
 from planner.sql.rules.matched_texts import matched_texts
 from planner.sql.rules.mixed_bytes import mixed_bytes
 from planner.sql.rules.multiplied_intervals import multiplied_intervals
 from planner.sql.rules.null_replacements import null_replacements
+from planner.sql.rules.number_texts import number_texts
 from planner.sql.rules.outer_qualifiers import outer_qualifiers
 from planner.sql.rules.padded_texts import padded_texts
 from planner.sql.rules.powers import powers
@@ -54,8 +56,11 @@ RULES: Final[tuple[Rule, ...]] = (
     quantified_comparisons,
     scalar_subqueries,
     outer_qualifiers,
+    powers,
     null_replacements,
+    logarithms,
     listed_arrays,
+    number_texts,
     decimal_literals,
     decimal_elements,
     decimals_as_doubles,
@@ -74,7 +79,6 @@ RULES: Final[tuple[Rule, ...]] = (
     disjoint_lists,
     matched_texts,
     contained_lists,
-    powers,
     repeated_groups,
     windows_of_times,
     defaults_of_rows,

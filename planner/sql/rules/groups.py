@@ -199,6 +199,14 @@ def cast_to(expression: exp.Expr, kind: pa.DataType) -> exp.Expr:
     return call
 
 
+def replace_value(tree: Tree, node: exp.Expr, replacement: exp.Expr) -> None:
+    """Replace an expression, which keeps its name if it is an output."""
+    if isinstance(node.parent, exp.Select) and node.arg_key == "expressions":
+        field = tree.find_field(node)
+        replacement = exp.alias_(replacement, "x" if field is None else field.name, quoted=True)
+    tree.replace(node, replacement)
+
+
 def recast_outputs(tree: Tree, branch: Branch, casts: Mapping[int, Cast]) -> None:
     """Give outputs of a query another type.
 

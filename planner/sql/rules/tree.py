@@ -146,7 +146,9 @@ class Tree:
     def guess_families(self, expression: exp.Expr) -> frozenset[Family] | None:
         """Return the families that an expression may be of, without planning it; None if it may be any."""
         kind = self._types.find(expression)
-        return None if kind is None else frozenset({find_family(kind)})
+        if kind is None:
+            return None
+        return frozenset() if pa.types.is_null(kind) else frozenset({find_family(kind)})
 
     def may_mix(self, members: Iterable[exp.Expr], *families: Family) -> bool:
         """Return whether each of some families may be that of a different expression, without planning."""

@@ -26,6 +26,7 @@ TABLES = {
     "u": {"ref": pa.uuid(), "v": pa.string()},
     "days": {"id": pa.int64(), "tm": pa.time64("us"), "b": pa.binary()},
     "mixed": {"day": pa.date32(), "flag": pa.bool_(), "large": pa.large_binary(), "fixed": pa.binary(2)},
+    "vectors": {"vec": pa.list_(pa.float32(), 2)},
     "lists": {
         "id": pa.int64(),
         "l": pa.list_(pa.int64()),
