@@ -30,10 +30,9 @@ from planner.binding.changes.positions import (
     write_position,
 )
 from planner.binding.distance_operators import SPLIT_OPERATORS, find_vector_names
-from planner.binding.joined_subqueries import join_view
 from planner.binding.key_query import find_key_query
 from planner.binding.names import Meaning, NameResolver, StatementNames, ViewTrail
-from planner.binding.rewrites import NESTED, REWRITES, Names
+from planner.binding.rewrites import REWRITES, Names
 from planner.binding.statement_kinds import classify_statement, drop_format
 from planner.binding.tools.postgres_words import postgres_words
 from planner.binding.tools.session_functions import Asker, name_asker
@@ -57,7 +56,6 @@ from planner.sql.references import (
     TableSite,
     find_references,
 )
-from planner.sql.rewrites.misread_clauses import MISREAD, refuse_misread
 from planner.sql.row_lineage import LINEAGE_WORDS, LineageScopes
 from planner.sql.tokens import VECTOR, PlacedMessage, SqlText, number_parameters, quote, tokenize
 from planner.system.catalogs.functions import OWN_NAMES
@@ -199,12 +197,12 @@ class _Binder:
         names, tokens = self.names, text.tokens
         schema = trail.schema or names.schema
         split_operators = (operator for operator in SPLIT_OPERATORS if operator in text.sql)
-        nested = (NESTED,) if text.words.count("SELECT") > 1 else ()
-        words = frozenset(text.words).union(map(str.upper, text.names.values()), split_operators, nested)
+        words = frozenset(text.words).union(map(str.upper, text.names.values()), split_operators)
         references = find_references(
             text, start, taken=frozenset(names.common_tables) if trail.names else frozenset()
         )
-        _refuse_dangerous(text, words)
+        if len(text.words) > SHALLOW_WORDS:
+            check_depth(text)
         names.common_tables |= references.common_tables
         self._sites += len(references.tables)
         if trail.names and self._sites > MAX_RELATIONS:
@@ -230,11 +228,6 @@ class _Binder:
         if references.chains:
             edits.extend(names.shorten_columns(references, text, schema, aliases))
         rewrite_names = Names(
-            relations=references.aliases,
-            qualified=references.qualified,
-            find_names_among=lambda tokens: names.find_names_among(references, tokens, schema),
-            find_number_columns=names.find_number_columns,
-            find_plain=names.find_plain_columns,
             find_vectors=lambda: find_vector_names(text, names.find_vector_columns()),
             keep_vector=self._keep_vector,
             replaced=[(call.first, call.closing) for call in (*(call for call, _ in searches), *changes)],
@@ -399,8 +392,7 @@ class _Binder:
         resolver = self.names.resolver
         path = resolver.view_path(view.name)
         inner = trail.enter(view.name, path)
-        query = join_view(view.view.strip(), resolver, path)
-        pieces = self._rewrite(self.spell_out(inner.read(query)), 0, inner)
+        pieces = self._rewrite(self.spell_out(inner.read(view.view.strip())), 0, inner)
         body = [
             Piece(piece.text, origin, verbatim=False, mend=piece.mend)
             for piece in pieces
@@ -409,14 +401,6 @@ class _Binder:
         # The line break ends a comment at the end of the view's text.
         after = "\n)" + ("" if alias is None else f" AS {quote(alias)}")
         return [Piece("(", origin, verbatim=False), *body, Piece(after, origin, verbatim=False)]
-
-
-def _refuse_dangerous(text: SqlText, words: frozenset[str]) -> None:
-    """Refuse texts that DataFusion would crash on or misread."""
-    if len(text.words) > SHALLOW_WORDS:
-        check_depth(text)
-    if not words.isdisjoint(MISREAD):
-        refuse_misread(text)
 
 
 def _respell_names(references: References, text: SqlText) -> Iterator[Edit]:

@@ -163,7 +163,8 @@ class BoundStatement:
         distances: the distance functions that it calls.
         json_functions: the functions that it calls which read JSON.
         vectors: long constants that are not in the text: $vector_1 is the first one.
-        result_names: name of a result in the text for DataFusion -> the name that clients expect, if another.
+        joins_all: whether subqueries become joins that DataFusion refuses, besides those that it answers
+            wrongly.
         sizes: ordinal -> function of the parameters whose size is limited; see `planner.sql.limits`.
         computed: ordinals of the parameters that are operands of arithmetic.
         value_types: types of the values that are bound; empty where the text, or a guess, decides.
@@ -186,7 +187,7 @@ class BoundStatement:
     value_types: tuple[pa.DataType, ...] = ()
     cast_types: tuple[pa.DataType, ...] = ()
     spelled: str = field(default="", repr=False)
-    result_names: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
+    joins_all: bool = False
     catalog_tables: frozenset[str] = frozenset()
     catalog_functions: frozenset[str] = frozenset()
     json_functions: frozenset[str] = frozenset()

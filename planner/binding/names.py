@@ -21,7 +21,7 @@ from planner.sql.as_of import AsOf
 from planner.sql.dialects.names import KnownNames, NamedTable, PastResolver
 from planner.sql.edits import Edit
 from planner.sql.references import QUERY_STARTS, References, TableSite
-from planner.sql.rewrites.outer_qualifiers import QUALIFIER
+from planner.sql.rules.outer_qualifiers import QUALIFIER
 from planner.sql.tokens import SqlText, fold, quote, tokenize
 from planner.system.catalogs.information_schema import DATAFUSION_TABLES
 from planner.system.catalogs.relations import INFORMATION_SCHEMA, PG_CATALOG
@@ -286,21 +286,6 @@ class StatementNames:
             for field in self.table_schema(table, as_of)
         ]
 
-    def find_number_columns(self) -> tuple[set[str], set[str]]:
-        """Return the names of columns that are numbers in all tables, and those that may be NaN."""
-        tables = dict.fromkeys(
-            (reference.table, reference.as_of) for reference in self.references if reference.search is None
-        )
-        kinds: dict[str, list[pa.DataType]] = {}
-        for field in (field for table in tables for field in self.table_schema(*table)):
-            kinds.setdefault(field.name, []).append(field.type)
-        numbers = {
-            name
-            for name, types in kinds.items()
-            if all(pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in types)
-        }
-        return numbers, {name for name in numbers if any(map(pa.types.is_floating, kinds[name]))}
-
     def find_plain_columns(self) -> set[str]:
         """Return the names of columns that have no fields in any table so far."""
         tables = dict.fromkeys((reference.table, reference.as_of) for reference in self.references)
@@ -308,22 +293,13 @@ class StatementNames:
         nested = {field.name for field in fields if pa.types.is_nested(field.type)}
         return {field.name for field in fields} - nested
 
-    def find_names_among(self, references: References, tokens: range, schema: str) -> set[str]:
-        """Return the tables that are read among some tokens, and their columns, without those of views."""
-        names: set[str] = set()
-        for site in references.tables:
-            if site.first in tokens and not (site.common_table or site.as_of):
-                table = self.resolver.find(_name_of_site(site, schema))
-                if table is not None:
-                    names.update((site.parts[-1], *table.declared_schema.names))
-        return names
-
     def shorten_columns(
         self, references: References, text: SqlText, schema: str, aliases: Mapping[TableName, str]
     ) -> Iterator[Edit]:
         """Yield edits that drop catalog and schema from names such as main.orders.id.
 
-        A name that could be that of a field gets a schema that is none: see `rewrites.outer_qualifiers`.
+        A name that could be that of a field gets a schema that is none, as in
+        `planner.sql.rules.outer_qualifiers`.
 
         Args:
             references: of the text.

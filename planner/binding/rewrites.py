@@ -9,25 +9,14 @@ each module has an example.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from planner.binding.distance_operators import DISTANCE_WORDS, find_called_distances, rewrite_distances
 from planner.bridge.json.functions import JSON_FUNCTIONS
 from planner.sql.edits import Edit
-from planner.sql.rewrites.extremes import mended_extremes
-from planner.sql.rewrites.outer_qualifiers import qualify_outer_names
-from planner.sql.rewrites.quantified_comparisons import rewrite_quantified_comparisons
-from planner.sql.rewrites.scalar_subqueries import (
-    rewrite_exists_of_one_row,
-    rewrite_nullable_subqueries,
-    rewrite_scalar_totals,
-)
 from planner.sql.tokens import SqlText
-
-NESTED: Final = "SELECT .. SELECT"
-"""Among the words of a text that has several SELECTs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +24,6 @@ class Names:
     """What the names in a statement stand for.
 
     Attributes:
-        relations: tables and aliases.
-        qualified: first tokens of names of columns that have two parts.
-        find_names_among: returns the tables that are read among some tokens, and their columns.
-        find_number_columns: returns the columns that are numbers in all tables, and those that may be NaN.
-        find_plain: returns the columns that have no fields in any table.
         find_vectors: returns the columns that hold vectors.
         keep_vector: keeps a long vector, and returns the text that stands for it.
         replaced: ranges of tokens, first and last, that other text replaces.
@@ -47,11 +31,6 @@ class Names:
         json_functions: collects those of the functions that are called which read JSON.
     """
 
-    relations: Collection[str]
-    qualified: Sequence[int]
-    find_names_among: Callable[[range], Collection[str]]
-    find_number_columns: Callable[[], tuple[Collection[str], Collection[str]]]
-    find_plain: Callable[[], Collection[str]]
     find_vectors: Callable[[], frozenset[str]]
     keep_vector: Callable[[list[float]], str]
     replaced: Sequence[tuple[int, int]]
@@ -85,25 +64,7 @@ def _note_json(text: SqlText, names: Names) -> Iterator[Edit]:
 REWRITES: Final = (
     Rewrite(frozenset(map(str.upper, JSON_FUNCTIONS)), _note_json),
     Rewrite(
-        frozenset({"IN", "ANY", "SOME", "ALL"}),
-        lambda text, names: rewrite_quantified_comparisons(text, names.relations, names.find_names_among),
-    ),
-    Rewrite(
         DISTANCE_WORDS,
         _rewrite_distances,
-    ),
-    Rewrite(frozenset({"EXISTS"}), lambda text, _: rewrite_exists_of_one_row(text)),
-    Rewrite(frozenset({NESTED}), lambda text, _: rewrite_nullable_subqueries(text)),
-    Rewrite(
-        frozenset({NESTED}),
-        lambda text, names: qualify_outer_names(text, names.qualified, names.relations, names.find_plain),
-    ),
-    Rewrite(
-        frozenset({"COUNT", "CASE", "COALESCE", "NVL", "IFNULL", "HAVING"}),
-        lambda text, _: rewrite_scalar_totals(text),
-    ),
-    Rewrite(
-        frozenset({"MIN", "MAX", "COUNT"}),
-        lambda text, names: mended_extremes(text, names.find_number_columns),
     ),
 )

@@ -11,7 +11,6 @@ from memwal.errors import UnsupportedError
 from planner.binding.bound_statement import StatementKind
 from planner.sql.edits import Edit
 from planner.sql.references import QUERY_STARTS
-from planner.sql.rewrites.misread_clauses import refuse_misread
 from planner.sql.tokens import SqlText
 
 _OFFERED: Final = (
@@ -78,7 +77,6 @@ def classify_statement(text: SqlText) -> tuple[StatementKind, int | None]:
         return StatementKind.SHOW, None
     if _NO_QUERIES.fullmatch(word):
         raise UnsupportedError(f"{word} is no query, and a query is expected here: SELECT, WITH or VALUES")
-    refuse_misread(text)
     shown = " ".join(token.text for token in text.tokens[: 2 if word == "SHOW" else 1])
     raise UnsupportedError(f"The statement {shown!r} is not offered; {_WAYS_OUT.get(word, _OFFERED)}")
 

@@ -143,8 +143,6 @@ class CheckedQuery:
         frames, bound, catalog = self._frames, self._bound, self.catalog
         if not (isinstance(bound, BoundStatement) and NESTED.search(text := bound.render())):
             return
-        if any(reference.search is not None for reference in bound.references):
-            return
         if types:
             # A condition on NULL, which stands for the parameters in the other plan, leaves no subquery.
             with_placeholders = frames.plan(bound, run, None, catalog, typing=True)

@@ -44,8 +44,10 @@ from planner.scans.table_leaf import TableLeaf
 from planner.search.nearest_leaf import configure_leaves
 from planner.search.search_call import SearchCall
 from planner.search.search_scan import build_search_leaf
-from planner.sql.rewrites.scalar_subqueries import keep_conditions_in_place
-from planner.sql.rules import RewrittenTexts
+from planner.sql.rules import KeptTexts, apply_rules
+from planner.sql.rules.scalar_subqueries import keep_conditions_in_place
+from planner.sql.rules.types import Operations
+from planner.sql.subqueries.rewriting import JoinedStatement, join_subqueries
 from planner.tables.state.catalog import Catalog
 from planner.tables.visibility.visibility import Visibility
 
@@ -93,7 +95,9 @@ class Frames:
         self.partitions = partitions or os.cpu_count() or 1
         self._contexts = Contexts(self.partitions, memory_bytes)
         self.visibility = Visibility(catalog.cache, catalog.executor, catalog.shared)
-        self._rewritten = RewrittenTexts()
+        self._rewritten: KeptTexts[str] = KeptTexts()
+        self._joined: KeptTexts[JoinedStatement] = KeptTexts()
+        self._operations: Operations = {}
         self._schema_reader = SessionContext()
         """Only used to read the schemas of plans."""
 
@@ -147,15 +151,6 @@ class Frames:
         untyped = parameters is None and bound.parameter_count > 0
         text, values = _render(bound, parameters)
         written = _render(bound.as_written, parameters)[0] if bound.is_mended else text
-        if not moving:
-            text, written = keep_conditions_in_place(text), keep_conditions_in_place(written)
-        rules = _list_wrong_rules(text, moving=moving)
-        context = self._contexts.make(
-            typing=untyped,
-            sorts_whole=_UNITED_ORDER.search(text) is not None,
-            without=[*rules, *(mixing or ())],
-            reorders_joins=residents.reorders_joins,
-        )
         leaf_parameters = None if typing or untyped else parameters or ()
         leaves = {
             reference.private_name: self._make_leaf(bound, reference, run, leaf_parameters, catalog)
@@ -171,24 +166,34 @@ class Frames:
             infer_view=self._infer_view_schema,
             pushdown=pushdown,
         )
-        register(context)
-        schemas = [leaf.schema for leaf in leaves.values()]
+        columns = {name: leaf.schema for name, leaf in leaves.items()}
+        schemas = list(columns.values())
+        join = partial(self._join_subqueries, bound, values, register, columns)
+        names: Mapping[str, str] = {}
         try:
-            replan = partial(
-                plan_text,
-                context,
-                bound.kind,
-                values=values,
-                is_typed=not untyped,
-                is_mended=bound.is_mended,
+            (text, _), (written, names) = join(text), join(written)
+            if not moving:
+                text, written = map(keep_conditions_in_place, (text, written))
+            rules = _list_wrong_rules(text, moving=moving)
+            context = self._contexts.make(
+                typing=untyped,
+                sorts_whole=_UNITED_ORDER.search(text) is not None,
+                without=[*rules, *(mixing or ())],
+                reorders_joins=residents.reorders_joins,
             )
+            register(context)
+            replan = partial(plan_text, context, bound.kind, values=values, is_mended=bound.is_mended)
             plan_part = partial(self._plan_part, context, values, {})
             types = {name: value.type for name, value in values.items()}
-            read = (catalog.table(one.table, one.as_of).base for one in bound.references)
-            uuids = (tell_uuids(one, base.uuid_columns) for one, base in zip(schemas, read, strict=True))
-            told = dict(zip(leaves, uuids, strict=True))
+            told = {
+                one.private_name: tell_uuids(
+                    columns[one.private_name], catalog.table(one.table, one.as_of).base.uuid_columns
+                )
+                for one in bound.references
+            }
             nulls = () if typing else tuple(name for name, value in values.items() if not value.is_valid)
-            text = self._rewritten.rewrite(text, told, types, plan_part, nulls)
+            rewrite = partial(apply_rules, text, told, types, plan_part, self._operations, nulls)
+            text = self._rewritten.make(f"{nulls} {text}", told, types, rewrite)
             if not WRITERS.isdisjoint(bound.json_functions):
                 text, written = (
                     mark_json(one)
@@ -200,7 +205,7 @@ class Frames:
                     )
                     for one in (text, written)
                 )
-            frame = _plan_named(bound, replan, text, written, plan_part)
+            frame = _plan_named(bound, names, replan, text, written, plan_part)
             text = frame.text
             frame.moves_conditions, frame.mixing, frame.is_checked = moving, mixing, is_checked
             if untyped:
@@ -235,6 +240,26 @@ class Frames:
         except Exception as error:
             raise translate_error(error, bound, run.failure) from error
         return frame
+
+    def _join_subqueries(
+        self,
+        bound: BoundStatement,
+        values: Mapping[str, pa.Scalar],
+        register_tables: Callable[[SessionContext], None],
+        columns: Mapping[str, pa.Schema],
+        text: str,
+    ) -> tuple[str, Mapping[str, str]]:
+        """Return a text with joins in place of subqueries, and names of results that have others there."""
+
+        def find_schema(sql: str) -> pa.Schema:
+            context = self._contexts.make(typing=not values, sorts_whole=False)
+            register_tables(context)
+            return self._plan_part(context, values, {}, sql)
+
+        once = [one.private_name for one in bound.references if one.search or one.compared]
+        make = partial(join_subqueries, text, columns, find_schema, joins_all=bound.joins_all, read_once=once)
+        joined = self._joined.make(f"{bound.joins_all} {text}", columns, {}, make)
+        return joined.sql, joined.names
 
     def _plan_part(
         self,
@@ -364,6 +389,7 @@ class Frames:
 
 def _plan_named(
     bound: BoundStatement,
+    names: Mapping[str, str],
     replan: Callable[[str, str], DataFrame],
     text: str,
     written: str,
@@ -375,7 +401,6 @@ def _plan_named(
         text, _ = number_equal_rows(text, plan_part)
         written, shown = number_equal_rows(written, plan_part)
     frame = plan_unique(bound.kind, replan, text, written)
-    names = bound.result_names
     shown = {name: names.get(old, old) for name, old in {**shown, **frame.shown}.items()}
     frame.shown = {**names, **shown}
     return frame

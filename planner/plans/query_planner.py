@@ -17,7 +17,6 @@ from planner.access.rights import FULL_ACCESS, Access
 from planner.access.secured_table import SecuredTable
 from planner.access.visible_catalog import SystemTable, VisibleCatalog
 from planner.binding.bind import bind
-from planner.binding.joined_subqueries import UnplannedRelationError, join_mistaken, join_unplanned
 from planner.binding.substrait import Bound, bind_plan
 from planner.binding.tools.postgres_words import speak_datafusion_sql
 from planner.binding.value_types import settle_types
@@ -32,8 +31,7 @@ from planner.scans.failures import retry_if_files_vanish
 from planner.scans.query_run import QueryRun
 from planner.scans.settings import DEFAULT_SETTINGS, SessionSettings, Shortcut
 from planner.sql.dialects.translate import NATIVE, note_translation, to_native
-from planner.sql.subqueries.dialect import RewritingError
-from planner.sql.subqueries.rewriting import JoinedStatement
+from planner.sql.subqueries.rewriting import MistakenSubqueryError
 from planner.system.catalog import list_system_tables
 from planner.tables.state.catalog import Catalog
 
@@ -80,18 +78,10 @@ def bind_and_create(
     with telling:
         create = partial(_bind_and_create, create_query, frames, settings, visible, value_types, statement)
         statement = speak_datafusion_sql(statement)
-        plain = JoinedStatement(statement, {})
         try:
-            joined = join_mistaken(statement, visible, settings.schema)
-            if joined is not None:
-                return create(joined)
-        except UnplannedRelationError:
+            return create(statement)
+        except MistakenSubqueryError:
             raise
-        except _REFUSALS:
-            _refuse_as_written(partial(create, plain))
-            raise
-        try:
-            return create(plain)
         except _REFUSALS as error:
             refusal: LanceGatewayError = error
         except BaseException as error:
@@ -103,29 +93,11 @@ def bind_and_create(
         if not (isinstance(refusal, UnplannedSubqueryError) or NESTED.search(statement)):
             raise refusal
         try:
-            return create(join_unplanned(statement, visible, settings.schema))
-        except (RewritingError, *_REFUSALS) as error:
+            return create(statement, joins_all=True)
+        except _REFUSALS as error:
             if isinstance(refusal, UnplannedSubqueryError):
                 raise UnsupportedError(f"{refusal}; they are not joined here: {error}") from None
             raise refusal from None
-
-
-def _refuse_as_written(create: Callable[[], PreparedQuery]) -> None:
-    """Raise what is wrong with a statement that can't be written anew, in the words of its text.
-
-    Raises:
-        InvalidInputError: a name, a type or the syntax is wrong.
-        PreconditionError: the same, and it was right when the client prepared it.
-    """
-    try:
-        create()
-    except (InvalidInputError, PreconditionError) as error:
-        raise error from None
-    except _REFUSALS:
-        pass
-    except BaseException as error:
-        if not is_panic(error):
-            raise
 
 
 def _bind_and_create(
@@ -135,11 +107,13 @@ def _bind_and_create(
     visible: VisibleCatalog,
     value_types: tuple[pa.DataType, ...],
     written: str,
-    statement: JoinedStatement,
+    statement: str,
+    *,
+    joins_all: bool = False,
 ) -> PreparedQuery:
-    bound = bind(statement.sql, visible, schema=settings.schema, user=visible.access.user)
+    bound = bind(statement, visible, schema=settings.schema, user=visible.access.user)
     # Logs, listings and errors show the statement as it was written.
-    bound = replace(bound, sql=written, result_names=statement.names, value_types=value_types)
+    bound = replace(bound, sql=written, joins_all=joins_all, value_types=value_types)
     return _create(create_query, frames, bound, settings, visible)
 
 

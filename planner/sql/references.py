@@ -96,7 +96,6 @@ class References:
     functions: list[FunctionSite] = field(default_factory=list)
     chains: list[ColumnChain] = field(default_factory=list)
     # First tokens of names of two parts outside FROM, e.g. orders.id.
-    qualified: list[int] = field(default_factory=list)
     aliases: set[str] = field(default_factory=set)
     common_tables: set[str] = field(default_factory=set)
     # Token of a CTE's name -> its new name, if an outer CTE has the same name.
@@ -233,8 +232,6 @@ class _Walk:
             parts.append("*" if words[j] == "*" else self._names[j])
         if len(parts) > 2:
             self.references.chains.append(ColumnChain(i, tuple(parts)))
-        elif len(parts) == 2 and parts[1] != "*" and words[j + 1] != "(":
-            self.references.qualified.append(i)
 
     # Tables in FROM
 

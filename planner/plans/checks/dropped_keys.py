@@ -8,7 +8,7 @@ groups of its result, where it is one of several keys. Such statements are refus
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 from typing import Final
 
@@ -26,15 +26,11 @@ from datafusion.expr import (
     WindowExpr,
 )
 from datafusion.plan import LogicalPlan
+from sqlglot import exp
 
 from memwal.errors import UnsupportedError
 from planner.bridge.plan_reading import every_node, output_name, strip_aliases
-from planner.sql.tokens import SqlText, tokenize
-
-_ENDS: Final = frozenset(
-    {"", ";", "HAVING", "WINDOW", "QUALIFY", "ORDER", "LIMIT", "OFFSET", "FETCH", "UNION", "EXCEPT"}
-    | {"INTERSECT", "MINUS"}
-)
+from planner.sql.rules.dialect import find_query, parse_query
 
 # DataFusion decides about DISTINCT before it applies these, and in its first pass.
 _LATER_RULES: Final = (
@@ -98,7 +94,7 @@ def refuse_dropped_keys(frame: DataFrame, sql: str | None, unpruned: Callable[[]
         return
     # Those of subqueries come first in the text, and last in a plan.
     written = [keys for _, node in nodes if isinstance(node, Aggregate) and (keys := _key_names(node))]
-    counts = [] if sql is None else _key_counts(tokenize(sql))[::-1]
+    counts = [] if sql is None else _key_counts(sql)[::-1]
     for place, keys in enumerate(written):
         own = set(keys[: counts[place] if len(counts) == len(written) else len(keys)])
         found = next((group for group in groups if own <= set(group)), None)
@@ -173,20 +169,12 @@ def _planner() -> SessionContext:
     return context
 
 
-def _key_counts(text: SqlText) -> list[int]:
-    """How many keys the statement's GROUP BY clauses have; DataFusion adds others behind them."""
-    return [
-        _count_keys(text.words, i + 2)
-        for i, word in enumerate(text.words[:-1])
-        if word == "GROUP" and text.words[i + 1] == "BY"
-    ]
+def _key_counts(sql: str) -> list[int]:
+    """Return how many keys the GROUP BY clauses of a text have; DataFusion adds others behind them."""
+    root = parse_query(sql[find_query(sql) :])
+    groups = [] if root is None else list(root.find_all(exp.Group))
+    return [len(group.expressions) for group in sorted(groups, key=_find_place)]
 
 
-def _count_keys(words: Sequence[str], start: int) -> int:
-    depth, count = 0, 1
-    for word in words[start:]:
-        depth += (word in {"(", "["}) - (word in {")", "]"})
-        if depth < 0 or (depth == 0 and word in _ENDS):
-            break
-        count += depth == 0 and word == ","
-    return count
+def _find_place(node: exp.Expr) -> int:
+    return min((one.meta["start"] for one in node.walk() if "start" in one.meta), default=0)

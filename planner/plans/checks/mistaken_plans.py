@@ -22,9 +22,9 @@ from planner.plans.checks.counted_constants import refuse_counted_constants
 from planner.plans.checks.dropped_keys import refuse_dropped_keys
 from planner.plans.checks.emptied_aggregates import EMPTIED, empties_aggregates, may_empty_aggregates
 from planner.plans.checks.grouping_sets import refuse_mistaken_keys
+from planner.plans.checks.hidden_operands import show_hidden_operands
 from planner.plans.checks.misleading_names import refuse_misleading_names
 from planner.plans.checks.misplanned_joins import refuse_constant_sides, refuse_misplanned_joins
-from planner.sql.rewrites.hidden_operands import show_hidden_operands
 
 MOVING_RULE = "push_down_filter"
 """The rule that moves conditions below other operators."""

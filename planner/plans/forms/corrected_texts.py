@@ -10,9 +10,7 @@ import pyarrow as pa
 from datafusion import DataFrame, SessionContext
 
 from planner.binding.bound_statement import StatementKind
-from planner.plans.checks.unordered_extremes import EXTREMES_OF_GROUPS, has_unordered_extremes
 from planner.plans.forms.planned_frame import PlannedFrame
-from planner.sql.rewrites.extremes import ordered_extremes
 from planner.sql.tokens import quote
 
 # DataFusion expands * in the square of the number of columns: 2,000 take it a third of a second.
@@ -26,7 +24,6 @@ def plan_text(
     written: str,
     values: Mapping[str, pa.Scalar],
     *,
-    is_typed: bool,
     is_mended: bool,
 ) -> DataFrame:
     """Plan a statement, and name its columns after the text as it was written.
@@ -37,7 +34,6 @@ def plan_text(
         text: of the statement for DataFusion, with corrections.
         written: the same without corrections.
         values: of placeholders in the text.
-        is_typed: whether all placeholders have values.
         is_mended: whether corrections have given names to outputs; rules keep those that are words.
     """
 
@@ -47,12 +43,9 @@ def plan_text(
             return context.table(whole["table"]).alias(whole["alias"])
         return context.sql(sql, param_values=dict(values) or None)
 
-    frame = plan(text) if text == written else _plan_either(plan, text, written)
-    may_be_wrong = is_typed and EXTREMES_OF_GROUPS.search(text) is not None
-    if may_be_wrong and has_unordered_extremes(frame.logical_plan()):
-        frame = _plan_either(plan, ordered_extremes(text), ordered_extremes(written))
-    elif text == written:
-        return frame
+    if text == written:
+        return plan(text)
+    frame = _plan_either(plan, text, written)
     names = frame.schema().names
     if kind is StatementKind.QUERY and (is_mended or not all(map(str.isidentifier, names))):
         old_names = names
@@ -66,12 +59,14 @@ def plan_text(
 
 def _plan_either(plan: Callable[[str], DataFrame], mended: str, written: str) -> DataFrame:
     """Plan the corrected text, or, if types don't fit it, the text as it was written."""
-    try:
-        frame = PlannedFrame(plan(mended).df)
-        frame.optimized_logical_plan()  # raises if types don't fit
-    except Exception as error:  # noqa: BLE001 - the text as it was written may succeed
+    failure: Exception | None = None
+    for text in (mended, written):
         try:
-            return plan(written)
-        except Exception:  # noqa: BLE001 - the first error has the place
-            raise error from None
-    return frame
+            frame = PlannedFrame(plan(text).df)
+            frame.optimized_logical_plan()  # raises if types don't fit
+        except Exception as error:  # noqa: BLE001 - the text as it was written may succeed
+            failure = failure or error  # the first error has the place
+        else:
+            return frame
+    assert failure is not None  # noqa: S101 - both texts failed
+    raise failure

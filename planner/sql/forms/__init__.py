@@ -22,6 +22,7 @@ from planner.sql.forms.literals import based_integers, fractions, local_times, u
 from planner.sql.forms.orders import fetch, fetch_with_ties, order_by_all
 from planner.sql.forms.patterns import like_escapes
 from planner.sql.forms.ranges import symmetric_ranges
+from planner.sql.forms.refusals import misread_clauses, refuse_unread
 from planner.sql.forms.rows import listed_values, row_values
 from planner.sql.forms.time_formats import time_formats
 from planner.sql.forms.windows import frame_exclusions, named_windows
@@ -30,6 +31,7 @@ from planner.sql.rules.tree import Rule, Tree, concerns
 from planner.sql.tokens import SqlText, number_parameters, tokenize
 
 FORMS: Final[tuple[Rule, ...]] = (
+    misread_clauses,
     refused_functions,
     like_escapes,
     json_values,
@@ -76,6 +78,7 @@ def write_forms(text: SqlText, forms: Sequence[Rule] = FORMS) -> SqlText:
     start = find_query(numbered)
     root = parse_query(numbered[start:])
     if root is None:
+        refuse_unread(text.sql)
         return text
 
     def find_position(position: int) -> int:

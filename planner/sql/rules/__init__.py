@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 import pyarrow as pa
 from cachetools import LRUCache
@@ -27,6 +27,7 @@ from planner.sql.rules.defaults_of_rows import defaults_of_rows
 from planner.sql.rules.dialect import find_query, parse_query, write_sql
 from planner.sql.rules.disjoint_lists import disjoint_lists
 from planner.sql.rules.dotted_fields import dotted_fields
+from planner.sql.rules.extremes import extremes
 from planner.sql.rules.integer_arithmetic import integer_arithmetic
 from planner.sql.rules.late_instants import late_instants
 from planner.sql.rules.listed_arrays import listed_arrays
@@ -37,12 +38,15 @@ from planner.sql.rules.mixed_bytes import mixed_bytes
 from planner.sql.rules.multiplied_intervals import multiplied_intervals
 from planner.sql.rules.null_replacements import null_replacements
 from planner.sql.rules.number_texts import number_texts
+from planner.sql.rules.outer_qualifiers import outer_qualifiers
 from planner.sql.rules.padded_texts import padded_texts
 from planner.sql.rules.powers import powers
+from planner.sql.rules.quantified_comparisons import quantified_comparisons
 from planner.sql.rules.read_texts import read_texts
 from planner.sql.rules.real_literals import real_literals
 from planner.sql.rules.repeated_groups import repeated_groups
 from planner.sql.rules.rounded_decimals import rounded_decimals
+from planner.sql.rules.scalar_subqueries import scalar_subqueries
 from planner.sql.rules.separate_lists import separate_lists
 from planner.sql.rules.short_times import short_times
 from planner.sql.rules.time_units import time_units
@@ -56,6 +60,9 @@ from planner.sql.rules.windows_of_times import windows_of_times
 from planner.sql.rules.zoned_times import zoned_times
 
 RULES: Final[tuple[Rule, ...]] = (
+    quantified_comparisons,
+    scalar_subqueries,
+    outer_qualifiers,
     separate_lists,
     computed_lists,
     powers,
@@ -91,6 +98,7 @@ RULES: Final[tuple[Rule, ...]] = (
     dotted_fields,
     uuid_literals,
     computed_sort_keys,
+    extremes,
     cast_keys,
     constant_sides,
 )
@@ -100,6 +108,7 @@ _WITHOUT_NAMES: Final = re.compile(
     r"""(?<!\()\*|\*(?!\))|\b(?:natural|table)\b|"\s*(?:\bas\b\s*)?(?:"[^"]*"|\w+)\s*\("""
 )
 """Texts that may read columns without their names: by `*`, in joins of equal names, under other names."""
+_T = TypeVar("_T")
 
 
 def apply_rules(
@@ -144,34 +153,32 @@ def apply_rules(
         return sql  # as one that is too deep to be read
 
 
-class RewrittenTexts:
-    """Keeps what the rules made of texts; safe to share between threads.
+class KeptTexts(Generic[_T]):
+    """Keeps what was made of texts; safe to share between threads.
 
     What a text becomes depends on the schemas of its tables and on the types of its parameters, and on
     nothing else: both are compared.
     """
 
     def __init__(self) -> None:
-        self._kept: LRUCache[
-            tuple[str, Collection[str]], tuple[Mapping[str, pa.Schema], Mapping[str, pa.DataType], str]
-        ] = LRUCache(_KEPT_TEXTS)
-        self._operations: Operations = {}
+        self._kept: LRUCache[str, tuple[Mapping[str, pa.Schema], Mapping[str, pa.DataType], _T]] = LRUCache(
+            _KEPT_TEXTS
+        )
 
-    def rewrite(
+    def make(
         self,
         sql: str,
         schemas: Mapping[str, pa.Schema],
         types: Mapping[str, pa.DataType],
-        find_schema: Callable[[str], pa.Schema],
-        nulls: tuple[str, ...] = (),
-    ) -> str:
-        """Return what `apply_rules` does."""
-        kept = self._kept.get((sql, nulls))
+        make: Callable[[], _T],
+    ) -> _T:
+        """Return what was made of a text, or make it."""
+        kept = self._kept.get(sql)
         if kept is not None and kept[0] == schemas and kept[1] == types:
             return kept[2]
-        rewritten = apply_rules(sql, schemas, types, find_schema, self._operations, nulls)
-        self._kept[sql, nulls] = schemas, types, rewritten
-        return rewritten
+        made = make()
+        self._kept[sql] = schemas, types, made
+        return made
 
 
 def _list_read_types(sql: str, schemas: Mapping[str, pa.Schema]) -> Iterator[pa.DataType]:

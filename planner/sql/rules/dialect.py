@@ -91,6 +91,16 @@ def _write_bare_negation(writer: PostgresGenerator, negation: exp.Not) -> str:
     return f"{left} NOT{rest}"
 
 
+def _write_distinction(writer: PostgresGenerator, comparison: exp.NullSafeEQ | exp.NullSafeNEQ) -> str:
+    """Write `(a IS DISTINCT FROM b)`: DataFusion takes AND and what follows for a part of b."""
+    kind = "IS DISTINCT FROM" if isinstance(comparison, exp.NullSafeNEQ) else "IS NOT DISTINCT FROM"
+    written = writer.binary(comparison, kind)
+    is_operand = isinstance(comparison.parent, exp.Binary | exp.Unary) and not isinstance(
+        comparison.parent, exp.Paren
+    )
+    return f"({written})" if is_operand else written
+
+
 def _parse_position(parser: Any) -> exp.Expr:  # noqa: ANN401 - sqlglot has no types here
     """Parse `position(x IN s)`, and `position(s, x)`, whose arguments have another order."""
     arguments: list[exp.Expr] = parser._parse_csv(parser._parse_bitwise)  # noqa: SLF001
@@ -257,6 +267,8 @@ class DataFusion(Postgres):
             exp.Array: lambda writer, array: f"make_array({writer.expressions(array, flat=True)})",
             exp.IgnoreNulls: lambda writer, call: f"{writer.sql(call, 'this')} IGNORE NULLS",
             exp.Not: _write_negation,
+            exp.NullSafeEQ: _write_distinction,
+            exp.NullSafeNEQ: _write_distinction,
             exp.Pow: lambda writer, power: writer.binary(power, "^"),
             exp.RespectNulls: lambda writer, call: f"{writer.sql(call, 'this')} RESPECT NULLS",
             exp.Select: lambda writer, select: writer.select_sql(select),

@@ -223,6 +223,10 @@ class Tree:
         schema = self._plan(write_sql(_with_common_tables(query, query)))
         return () if schema is None else list(schema)
 
+    def is_closed(self, query: exp.Query) -> bool:
+        """Return whether a query is planned by itself: it reads no columns of queries around it."""
+        return self._plan(write_sql(_with_common_tables(query, query))) is not None
+
     def _find_known(self, query: exp.Expr) -> Sequence[pa.Field]:
         """Return the columns of a query or a relation if all are known without a plan; none for others."""
         outputs = self._types.find_outputs(query) or ()

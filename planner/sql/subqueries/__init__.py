@@ -8,7 +8,7 @@
     ) AS "rows#2" ON "rows#2"."key#1" IS NOT DISTINCT FROM orders.n
 
 ========================  ===========================================================================
-`dialect`                 text to tree and back
+`statements`              text to tree and back
 `trees`                   questions that are asked of trees, and small trees
 `scopes`                  which query each column belongs to
 `repeatable`              relations that give the same rows whenever they are read
@@ -16,7 +16,7 @@
 `domains`                 a query for each of many values of the columns around it
 `blocks`                  a SELECT whose relations are read again for such values
 `sites`                   the subqueries of a SELECT, and which of them DataFusion plans
-`expressions`             subqueries that stand for a value or a condition
+`expressions`             subqueries that are a value or a condition
 `laterals`                relations that read the relations before them
 `rewriting`               the whole statement
 ========================  ===========================================================================

@@ -6,22 +6,21 @@ from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
-from planner.sql.subqueries.dialect import RewritingError
+from planner.sql.rules.queries import conjuncts, without_subqueries
 from planner.sql.subqueries.domains import Domain, Extension, as_cross_join
 from planner.sql.subqueries.repeatable import check_repeatable
+from planner.sql.subqueries.statements import RewritingError
 from planner.sql.subqueries.trees import (
     OWNER,
     SCOPE,
     Fresh,
     aliased,
     all_of,
-    conjuncts,
     derived,
     free_columns,
     identifier,
     is_volatile,
     queries_in,
-    without_subqueries,
 )
 
 
@@ -125,7 +124,7 @@ class Block:
         self.hide(names)
 
     def hide(self, names: Sequence[str]) -> None:
-        """Keep columns out of what * stands for."""
+        """Keep columns out of *."""
         for item in self.select.expressions:
             if isinstance(item, exp.Star):
                 old = item.args.get("except_") or []

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from planner.sql.subqueries.dialect import RewritingError
+from planner.sql.rules.queries import without_subqueries
+from planner.sql.subqueries.statements import RewritingError
 from planner.sql.subqueries.totals import SETS, divide_totals, name_outputs
 from planner.sql.subqueries.trees import (
     COUNTS,
@@ -36,7 +37,6 @@ from planner.sql.subqueries.trees import (
     key_of,
     number_of,
     same,
-    without_subqueries,
 )
 
 
@@ -384,7 +384,7 @@ def output_names(query: exp.Query) -> list[str]:
         query = query.this
     names = [str(item.alias_or_name) for item in query.expressions]
     if "*" in names:
-        msg = "* in a subquery stands for columns that are not known"
+        msg = "* in a subquery has columns that are not known"
         raise RewritingError(msg)
     return names
 

@@ -1,4 +1,4 @@
-"""Puts joins in the place of subqueries that stand for values and conditions."""
+"""Puts joins in the place of subqueries that are values and conditions."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Final
 
 from sqlglot import exp
 
+from planner.sql.rules.queries import conjuncts, without_subqueries
 from planner.sql.subqueries.blocks import Block
-from planner.sql.subqueries.dialect import RewritingError
 from planner.sql.subqueries.domains import Domain, output_names, select_from
 from planner.sql.subqueries.sites import Kind, Site
+from planner.sql.subqueries.statements import RewritingError
 from planner.sql.subqueries.totals import name_outputs
 from planner.sql.subqueries.trees import (
     aliased,
     call,
     column_of,
-    conjuncts,
     derived,
     either,
     has_aggregates,
@@ -24,7 +24,6 @@ from planner.sql.subqueries.trees import (
     key_of,
     number_of,
     replace,
-    without_subqueries,
 )
 
 MORE_THAN_ONE: Final = "more than one row returned by a subquery used as an expression: "
@@ -233,7 +232,7 @@ class Expressions:
         own = names[: len(names) - len(domain.keys)] if domain is not None else names
         plain = [name for name in own if not name.startswith("sort#")]
         if len(plain) != 1:
-            msg = f"a subquery that stands for a value has one column, and {len(plain)} stand there"
+            msg = f"a subquery that is a value has one column, and this one has {len(plain)}"
             raise RewritingError(msg)
         return plain[0]
 

@@ -7,11 +7,13 @@ from typing import Final
 
 from sqlglot import exp
 
-from planner.sql.subqueries.dialect import RewritingError
+from planner.sql.subqueries.statements import RewritingError
 from planner.sql.subqueries.trees import is_series, is_volatile, key_of
 
 REPEATABLE: Final = "repeatable"
 """Of a relation that gives the same rows whenever it is read, though it has LIMIT."""
+READ_ONCE: Final = "read once"
+"""Of a table whose rows are computed whenever they are read, as those of a search."""
 _INEXACT: Final = frozenset(
     {"sum", "avg", "mean", "array_agg", "string_agg", "median", "stddev", "stddev_pop", "stddev_samp", "var"}
     | {"var_pop", "var_population", "var_samp", "var_sample", "variance", "corr", "covar", "covar_pop"}
@@ -53,8 +55,9 @@ def check_repeatable(
         ):
             continue
         for table in relation.find_all(exp.Table):
-            if isinstance(table.this, exp.Anonymous) and not is_series(table):
-                msg = f"the rows of {table.this.name} would be read twice"
+            is_call = isinstance(table.this, exp.Anonymous) and not is_series(table)
+            if is_call or table.meta.get(READ_ONCE):
+                msg = f"the rows of {table.alias_or_name} would be read twice: write them into a table first"
                 raise RewritingError(msg)
             if table.name in commons and not table.db and table.name not in seen:
                 seen.add(table.name)

@@ -1,17 +1,20 @@
-"""Writes a statement whose subqueries DataFusion does not plan in another way."""
+"""Writes a statement whose subqueries DataFusion does not plan, or plans wrongly, with joins."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final
 
+import pyarrow as pa
 from sqlglot import exp
 
-from memwal.storage.table_names import SearchPath, TableName
-from planner.sql.dialects.names import KnownNames
+from memwal.errors import UnsupportedError
+from planner.sql.rules.dialect import find_query
+from planner.sql.rules.queries import SUBQUERIES
+from planner.sql.rules.tree import Tree
 from planner.sql.subqueries.blocks import Block
-from planner.sql.subqueries.dialect import RewritingError, parse_query, write_query
 from planner.sql.subqueries.expressions import Expressions
 from planner.sql.subqueries.relations.laterals import (
     has_laterals,
@@ -20,68 +23,24 @@ from planner.sql.subqueries.relations.laterals import (
     move_conditions,
 )
 from planner.sql.subqueries.relations.unnests import has_unnests, join_unnests
-from planner.sql.subqueries.scopes import Scopes, name_of_table
+from planner.sql.subqueries.repeatable import READ_ONCE
+from planner.sql.subqueries.scopes import Scopes
 from planner.sql.subqueries.sites import Site, find_sites, find_sites_in
+from planner.sql.subqueries.statements import RewritingError, parse_query, write_query
 from planner.sql.subqueries.totals import divide_totals, list_groups, name_outputs
-from planner.sql.subqueries.trees import Fresh, derived, has_aggregates, identifier, key_of, queries_in
+from planner.sql.subqueries.trees import Fresh, aliased, derived, has_aggregates, key_of, queries_in, shown
 
-_MAX_VIEWS = 64
-
-
-class NameResolver(KnownNames, Protocol):
-    """The tables and views of a catalog."""
-
-    def view_sql(self, name: TableName) -> str | None:
-        """Return the SELECT statement of a view; None if there is no view of this name."""
-
-    def view_path(self, name: TableName) -> str:
-        """Return the schema of names without one in a view."""
+_BESIDE: Final = re.compile(r"\b(?:LATERAL|UNNEST)\b", re.IGNORECASE)
+_NESTED: Final = re.compile(SUBQUERIES, re.IGNORECASE | re.DOTALL)
+_ENDS: Final = re.compile(r"\b(?:OFFSET|LIMIT|FETCH|HAVING|FILTER|OVER|LEFT|RIGHT|FULL)\b", re.IGNORECASE)
+"""Words around or in a subquery that DataFusion may answer wrongly."""
+_UNPLANNED: Final = "not implemented"
+"""In errors of DataFusion that are no fault of the statement."""
+_LATERAL: Final = re.compile(r"\bLATERAL\b", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class ReadStatement:
-    """A statement whose columns are known to belong to its relations."""
-
-    tree: exp.Query
-    fresh: Fresh
-    scopes: Scopes
-
-
-def read_statement(
-    sql: str, resolver: NameResolver, schema: str, parse: Callable[[str], exp.Query] = parse_query
-) -> ReadStatement:
-    """Read a statement, in which views give way to their queries.
-
-    Args:
-        sql: the statement.
-        resolver: of the names in it.
-        schema: of names without one.
-        parse: parses queries.
-
-    Raises:
-        RewritingError: it can't be parsed, or a column can't be told to belong to a relation.
-    """
-    tree = parse(sql)
-    fresh = Fresh()
-    scopes = Scopes(resolver, fresh, schema)
-    inline_views(tree, resolver, schema, parse)
-    scopes.read(tree)
-    return ReadStatement(tree, fresh, scopes)
-
-
-def has_mistaken_subqueries(statement: ReadStatement, *, correlated: bool = False) -> bool:
-    """Return whether DataFusion may answer a subquery wrongly; `correlated` leaves out all others."""
-    for select in statement.tree.find_all(exp.Select):
-        if (
-            has_unnests(select)
-            or has_mistaken_laterals(select)
-            or any(
-                site.is_mistaken(select) and (site.is_correlated or not correlated)
-                for site in find_sites(select)
-            )
-        ):
-            return True
-    return False
+class MistakenSubqueryError(UnsupportedError):
+    """DataFusion would answer a subquery wrongly, and it is not joined."""
 
 
 @dataclass(frozen=True)
@@ -97,25 +56,87 @@ class JoinedStatement:
     names: Mapping[str, str]
 
 
-def join_subqueries(statement: ReadStatement) -> JoinedStatement:
-    """Return a statement, whose tree is changed, with joins in place of its subqueries.
+def join_subqueries(
+    sql: str,
+    schemas: Mapping[str, pa.Schema],
+    find_schema: Callable[[str], pa.Schema],
+    *,
+    joins_all: bool = False,
+    read_once: Collection[str] = (),
+) -> JoinedStatement:
+    """Return a statement with joins in place of subqueries.
+
+    Args:
+        sql: the text for DataFusion.
+        schemas: name of a table in the text -> its columns.
+        find_schema: plans a query over the same tables, and returns the schema of its result.
+        joins_all: whether those are joined that DataFusion refuses, besides those that it answers wrongly.
+        read_once: names of the tables that must not be read twice.
+
+    Returns:
+        The statement; the same text if there is nothing to join.
 
     Raises:
-        RewritingError: it can't be written so, or has no such subquery; the text tells why.
+        RewritingError: all are to be joined, and some can't be; the text has the reason.
+        MistakenSubqueryError: DataFusion would answer a subquery wrongly, and it can't be joined.
     """
-    tree = statement.tree
-    commons = {common.alias: common.this for common in tree.find_all(exp.CTE)}
-    rewriting = _Rewriting(statement.fresh, statement.scopes, commons)
-    names = name_results(tree, statement.fresh)
+    is_suspect = _BESIDE.search(sql) or (_NESTED.search(sql) and _ENDS.search(sql))
+    if not (joins_all or is_suspect):
+        return JoinedStatement(sql, {})
+    start = find_query(sql)
+    is_mistaken, has_lists = _LATERAL.search(sql) is not None, False
     try:
-        rewriting.rewrite(tree)
+        root = parse_query(sql[start:])
+        lists = root.find_all(exp.Unnest)
+        has_lists = any(one.args.get("offset") or one.find(exp.Column) for one in lists)
+        is_mistaken = has_lists or root.find(exp.Lateral) is not None
+        for table in root.find_all(exp.Table):
+            table.meta[READ_ONCE] = table.name in read_once
+        scopes = Scopes(Tree(root, find_schema, schemas), Fresh())
+        scopes.read(root)
+        is_mistaken = any(map(_is_mistaken, root.find_all(exp.Select)))
+        return _join(sql[:start], root, scopes) if is_mistaken or joins_all else JoinedStatement(sql, {})
     except RecursionError:
-        msg = "it is nested too deeply"
-        raise RewritingError(msg) from None
+        failure = RewritingError("it is nested too deeply")
+    except RewritingError as error:
+        failure = error
+    if joins_all:
+        raise failure
+    if is_mistaken:
+        if not has_lists:
+            _refuse_as_written(sql, find_schema)
+        what = "UNNEST beside a relation can't be planned in this statement"
+        if not has_lists:
+            what = "DataFusion would answer a subquery of this statement wrongly, and it is not joined"
+        raise MistakenSubqueryError(f"{what}: {failure}")
+    return JoinedStatement(sql, {})
+
+
+def _refuse_as_written(sql: str, find_schema: Callable[[str], pa.Schema]) -> None:
+    """Raise what is wrong with the names, types or syntax of a statement."""
+    try:
+        find_schema(sql)
+    except Exception as error:
+        if _UNPLANNED not in str(error):
+            raise
+
+
+def _is_mistaken(select: exp.Select) -> bool:
+    if has_unnests(select) or has_mistaken_laterals(select):
+        return True
+    return any(site.is_mistaken(select) for site in find_sites(select))
+
+
+def _join(before: str, root: exp.Query, scopes: Scopes) -> JoinedStatement:
+    """Return a query, which is changed, with joins in place of its subqueries."""
+    commons = {common.alias: common.this for common in root.find_all(exp.CTE)}
+    rewriting = _Rewriting(scopes.fresh, scopes, commons)
+    names = name_results(root, scopes.fresh)
+    rewriting.rewrite(root)
     if not rewriting.is_changed:
         msg = "it has no subquery that is joined"
         raise RewritingError(msg)
-    return JoinedStatement(write_query(tree), names)
+    return JoinedStatement(before + write_query(root), names)
 
 
 def name_results(tree: exp.Expr, fresh: Fresh) -> dict[str, str]:
@@ -129,53 +150,6 @@ def name_results(tree: exp.Expr, fresh: Fresh) -> dict[str, str]:
     if not isinstance(tree, exp.Select) or not (has_unnests(tree) or next(find_sites(tree), None)):
         return {}
     return name_outputs(tree, fresh)
-
-
-def inline_views(
-    tree: exp.Query,
-    resolver: NameResolver,
-    schema: str,
-    parse: Callable[[str], exp.Query] = parse_query,
-    depth: int = 0,
-) -> None:
-    """Put the queries of views in their place.
-
-    Raises:
-        RewritingError: a view can't be read, or reads a table with the name of a common table expression.
-    """
-    commons = {common.alias for common in tree.find_all(exp.CTE)}
-    for table in list(tree.find_all(exp.Table)):
-        if not isinstance(table.this, exp.Identifier) or (table.name in commons and not table.db):
-            continue
-        if table.args.get("version"):
-            continue  # a view has no past: binding raises it
-        name = name_of_table(table, schema)
-        view = None if resolver.find(name) is not None else resolver.view_sql(name)
-        if view is None:
-            continue
-        query = parse(view)
-        named = {one.name for one in query.find_all(exp.Table)}
-        if depth > _MAX_VIEWS or named & commons or (commons and query.find(exp.CTE)):
-            msg = f"the view {table.name} has names of common table expressions, or of too many views"
-            raise RewritingError(msg)
-        path = resolver.view_path(name)
-        if path != schema or isinstance(path, SearchPath) or isinstance(schema, SearchPath):
-            _add_schema(query, path)
-        inline_views(query, resolver, schema, parse, depth + 1)
-        alias = table.args.get("alias")
-        relation = derived(query, table.alias_or_name, [one.name for one in alias.columns] if alias else [])
-        for key in ("joins",):
-            if table.args.get(key):
-                relation.set(key, table.args[key])
-        table.replace(relation)
-
-
-def _add_schema(query: exp.Query, schema: str) -> None:
-    """Add the schema to the names in a view that have none."""
-    commons = {common.alias for common in query.find_all(exp.CTE)}
-    for table in query.find_all(exp.Table):
-        if isinstance(table.this, exp.Identifier) and not table.db and table.name not in commons:
-            table.set("db", identifier(TableName(table.name, schema).schema))
 
 
 class _Rewriting:
@@ -193,9 +167,8 @@ class _Rewriting:
 
     def _rewrite_select(self, select: exp.Select) -> None:
         for join in select.args.get("joins") or ():
-            if join.args.get("on") and any(
-                not _stays(one, select) for one in find_sites_in(join.args["on"], "on")
-            ):
+            on = join.args.get("on")
+            if on is not None and not all(one.is_planned(select) for one in find_sites_in(on, "on")):
                 move_conditions(select, self._scopes)
                 self.is_changed = True
                 break
@@ -209,6 +182,9 @@ class _Rewriting:
         if all(site.is_planned(select) for site in find_sites(select)):
             return
         self.is_changed = True
+        for item in [one for one in select.expressions if not isinstance(one, exp.Alias)]:
+            if next(find_sites_in(item, "expressions"), None) is not None:
+                item.replace(aliased(item.copy(), shown(item)))
         expressions = Expressions(self._block(select))
         while True:
             site = next(
@@ -228,10 +204,6 @@ class _Rewriting:
 
     def _block(self, select: exp.Select) -> Block:
         return Block(select, self._fresh, self._commons)
-
-
-def _stays(site: Site, select: exp.Select) -> bool:
-    return site.is_planned(select)
 
 
 def _is_next(site: Site) -> bool:

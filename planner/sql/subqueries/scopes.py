@@ -14,10 +14,9 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
-from memwal.storage.table_names import TableName
-from planner.sql.as_of import read_as_of
-from planner.sql.dialects.names import KnownNames, NamedTable, PastResolver
-from planner.sql.subqueries.dialect import RewritingError, write_query
+from planner.sql.rules.queries import without_subqueries
+from planner.sql.rules.tree import Tree
+from planner.sql.subqueries.statements import RewritingError
 from planner.sql.subqueries.trees import (
     OUTPUT,
     OWNER,
@@ -30,9 +29,7 @@ from planner.sql.subqueries.trees import (
     name_unnested,
     queries_in,
     read_unnest,
-    without_subqueries,
 )
-from planner.sql.tokens import tokenize
 
 Columns: TypeAlias = "tuple[str, ...] | None"
 """The names of a relation's columns; None if they are not known."""
@@ -47,27 +44,18 @@ class _Scope:
     relations: dict[str, Columns] = field(default_factory=dict)
     merged: set[str] = field(default_factory=set)
     """Columns that USING makes one of."""
-    schemas: dict[str, str] = field(default_factory=dict)
-    """Schemas of the tables that have no alias."""
-
-
-def name_of_table(table: exp.Table, schema: str) -> TableName:
-    """Return the name of a table or view in its catalog; `schema` is that of names without one."""
-    return TableName.qualify(table.name, table.db, schema)
 
 
 class Scopes:
     """Reads the columns of one statement.
 
     Args:
-        known: the tables of the catalog.
+        tree: the statement.
         fresh: gives the numbers.
-        schema: of names without one.
     """
 
-    def __init__(self, known: KnownNames, fresh: Fresh, schema: str) -> None:
-        self._known = known
-        self._schema = schema
+    def __init__(self, tree: Tree, fresh: Fresh) -> None:
+        self._tree = tree
         self.fresh = fresh
         self.columns: dict[tuple[int, str], Columns] = {}
         """Number of a SELECT, and name of one of its relations -> columns."""
@@ -110,7 +98,7 @@ class Scopes:
             if clause.args.get("recursive"):
                 found[common.alias] = listed or _name_outputs(common.this)
             names = self._read(common.this, around, found)
-            found[common.alias] = listed or names
+            found[common.alias] = listed or self._settle_names(common.this, names)
         return found
 
     def _read_select(
@@ -190,8 +178,6 @@ class Scopes:
             raise RewritingError(msg)
         if listed and columns:
             listed += columns[len(listed) :]
-        if isinstance(item, exp.Table) and not item.alias and not (name in commons and not item.db):
-            scope.schemas[name] = item.db or self._schema
         scope.relations[name] = self.columns[scope.number, name] = listed or columns
         for join in item.args.get("joins") or ():
             self._add_join(join, scope, around, commons)
@@ -203,7 +189,7 @@ class Scopes:
             for argument in item.this.expressions if isinstance(item.this, exp.Anonymous) else ():
                 self._bind(argument, chain, commons)
         elif isinstance(item, exp.Subquery):
-            columns = self._read(item.this, chain[1:], commons)
+            columns = self._settle_names(item.this, self._read(item.this, chain[1:], commons))
         elif isinstance(item, exp.Lateral) and isinstance(item.this, exp.Subquery):
             columns = self._read(item.this.this, chain, commons)
         elif isinstance(item, exp.Lateral | exp.Unnest):
@@ -218,25 +204,28 @@ class Scopes:
             raise RewritingError(msg)
         return columns
 
+    def _settle_names(self, query: exp.Query, names: Columns) -> Columns:
+        """Give the outputs of a relation that have no names those by which others may read them."""
+        first: exp.Expr = query
+        while isinstance(first, exp.SetOperation | exp.Subquery):
+            first = first.this
+        if names is None or "" not in names or len(first.expressions) != len(names):
+            return names
+        fields = self._tree.find_outputs(query)
+        for item, output in zip(first.expressions, fields, strict=False):
+            if not name_of(item):
+                item.replace(aliased(item.copy(), output.name))
+        return tuple(one.name for one in fields) or names
+
     def _columns_of_table(self, item: exp.Table, commons: _Commons) -> Columns:
         if is_series(item):
             if not item.alias:
                 item.set("alias", exp.TableAlias(this=identifier(item.this.name.lower())))
             return ("value",)
-        if not isinstance(item.this, exp.Identifier):
-            return None
         if not item.db and item.name in commons:
             return commons[item.name]
-        name, version = name_of_table(item, self._schema), item.args.get("version")
-        table = self._known.find(name) if version is None else self._find_past(name, version)
-        return None if table is None else tuple(table.declared_schema.names)
-
-    def _find_past(self, name: TableName, version: exp.Version) -> NamedTable | None:
-        """Return a table as it was, whose columns may have been others."""
-        as_of = read_as_of(tokenize(write_query(version)), 0)
-        if as_of is None or not isinstance(self._known, PastResolver):
-            return None
-        return self._known.table(name, as_of[0])
+        table = exp.Table(**{**item.copy().args, "alias": None, "joins": None})
+        return tuple(one.name for one in self._tree.find_columns(table)) or None
 
     def _bind(self, node: exp.Expr, chain: tuple[_Scope, ...], commons: _Commons) -> None:
         for query in list(queries_in(node)):
@@ -333,8 +322,7 @@ def _bind_column(column: exp.Column, chain: tuple[_Scope, ...]) -> None:
     name, table = column.name, column.table
     for depth, scope in enumerate(chain):
         if table:
-            is_meant = not column.db or scope.schemas.get(table) == column.db
-            owners = [table] if table in scope.relations and is_meant else []
+            owners = [table] if table in scope.relations else []
             columns = scope.relations.get(table)
             if owners and columns is not None and name not in columns:
                 msg = f"{table} has no column {name}"

@@ -1,4 +1,4 @@
-"""Finds the subqueries of a SELECT that stand for values and conditions, and tells which DataFusion plans."""
+"""Finds the subqueries of a SELECT that are values and conditions, and which of them DataFusion plans."""
 
 from __future__ import annotations
 
@@ -9,15 +9,8 @@ from typing import Final
 
 from sqlglot import exp
 
-from planner.sql.subqueries.trees import (
-    bare,
-    conjuncts,
-    free_columns,
-    has_aggregates,
-    is_aggregate,
-    key_of,
-    without_subqueries,
-)
+from planner.sql.rules.queries import conjuncts, is_aggregate, without_subqueries
+from planner.sql.subqueries.trees import bare, free_columns, has_aggregates, key_of
 
 _CLAUSES: Final = ("expressions", "where", "group", "having", "qualify", "windows", "order", "distinct")
 _ABOVE_TOTALS: Final = frozenset({"expressions", "having", "qualify", "windows", "order", "distinct"})
@@ -26,7 +19,7 @@ _COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 
 
 class Kind(Enum):
-    """What a subquery stands for."""
+    """What a subquery is asked for."""
 
     VALUE = "its only row's only column"
     EXISTS = "whether it has rows"
@@ -154,7 +147,7 @@ def find_sites_in(node: exp.Expr, clause: str) -> Iterator[Site]:
 
 
 def _is_of_rows(query: exp.Expr) -> bool:
-    """Return whether a subquery stands for rows, and not for a value."""
+    """Return whether a subquery is asked for rows, and not for a value."""
     if isinstance(query.parent, exp.In):
         return query.arg_key == "query"
     return isinstance(query.parent, exp.Exists | exp.Any | exp.All)

@@ -15,7 +15,8 @@ from typing import Final
 
 from sqlglot import exp
 
-from planner.sql.subqueries.dialect import RewritingError
+from planner.sql.rules.queries import is_aggregate, whole_call
+from planner.sql.subqueries.statements import RewritingError
 from planner.sql.subqueries.trees import (
     OUTPUT,
     OWNER,
@@ -23,19 +24,17 @@ from planner.sql.subqueries.trees import (
     Fresh,
     aliased,
     column_of,
-    is_aggregate,
     key_of,
     name_of,
     replace,
     shown,
-    whole_call,
 )
 
 _ABOVE = ("order", "qualify", "windows", "limit", "offset", "distinct")
 
 
 SETS: Final = (exp.Rollup, exp.Cube, exp.GroupingSets)
-"""Keys of GROUP BY that stand for several sets of groups."""
+"""Keys of GROUP BY that mean several sets of groups."""
 
 
 @dataclass(frozen=True)

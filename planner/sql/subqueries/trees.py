@@ -9,7 +9,8 @@ from typing import Final
 from sqlglot import exp
 
 from memwal.transforms.determinism import has_unstable_call
-from planner.sql.subqueries.dialect import RewritingError, write_query
+from planner.sql.rules.queries import is_aggregate, whole_call, without_subqueries
+from planner.sql.subqueries.statements import RewritingError, write_query
 
 SCOPE: Final = "scope"
 """Of a SELECT its number; of a column the number of the SELECT whose relation has it."""
@@ -17,14 +18,6 @@ OWNER: Final = "owner"
 """Of a column the relation that has it."""
 OUTPUT: Final = -1
 """The scope of a name that an output of the SELECT has."""
-AGGREGATES: Final = frozenset(
-    {"count", "sum", "min", "max", "avg", "mean", "bool_and", "bool_or", "array_agg", "string_agg", "median"}
-    | {"stddev", "stddev_pop", "stddev_samp", "var", "var_pop", "var_population", "var_samp", "var_sample"}
-    | {"variance", "bit_and", "bit_or", "bit_xor", "corr", "covar", "covar_pop", "covar_samp", "first_value"}
-    | {"last_value", "nth_value", "approx_distinct", "approx_median", "approx_percentile_cont", "grouping"}
-    | {"approx_percentile_cont_with_weight", "percentile_cont", "quantile_cont", "regr_avgx", "regr_avgy"}
-    | {"regr_count", "regr_intercept", "regr_r2", "regr_slope", "regr_sxx", "regr_sxy", "regr_syy"}
-)
 COUNTS: Final = frozenset({"count", "approx_distinct", "regr_count"})
 """Aggregates that are 0 where there are no rows; the others are NULL there."""
 _SERIES: Final = frozenset({"generate_series", "range"})
@@ -103,18 +96,6 @@ def _apart(condition: exp.Expr) -> exp.Expr:
     return exp.Paren(this=condition) if isinstance(condition, exp.Or) else condition
 
 
-def conjuncts(condition: exp.Expr | None) -> list[exp.Expr]:
-    """Return the conjuncts of a condition."""
-    if condition is None:
-        return []
-    if isinstance(condition, exp.And):
-        return [*conjuncts(condition.this), *conjuncts(condition.expression)]
-    if isinstance(condition, exp.Paren):
-        inner = conjuncts(condition.this)
-        return inner if len(inner) > 1 else [condition]
-    return [condition]
-
-
 def bare(query: exp.Expr) -> exp.Query:
     """Return a query without brackets around it.
 
@@ -130,14 +111,6 @@ def bare(query: exp.Expr) -> exp.Query:
         msg = "a query is expected"
         raise RewritingError(msg)
     return query
-
-
-def without_subqueries(node: exp.Expr) -> Iterator[exp.Expr]:
-    """Yield the nodes of an expression, each before its operands, without those of queries in it."""
-    yield node
-    if not isinstance(node, exp.Query):
-        for child in node.iter_expressions():
-            yield from without_subqueries(child)
 
 
 def queries_in(node: exp.Expr) -> Iterator[exp.Expr]:
@@ -182,21 +155,6 @@ def name_unnested(item: exp.Expr) -> tuple[str, ...]:
         msg = f"UNNEST of {count} lists needs a name for each column, as in AS u (a, b)"
         raise RewritingError(msg)
     return tuple(listed)
-
-
-def is_aggregate(node: exp.Expr) -> bool:
-    """Return whether a node is a call of an aggregate that is no window."""
-    if not (isinstance(node, exp.Anonymous) and node.name.lower() in AGGREGATES):
-        return False
-    outer = whole_call(node)
-    return not (isinstance(outer.parent, exp.Window) and outer.arg_key == "this")
-
-
-def whole_call(node: exp.Expr) -> exp.Expr:
-    """Return the call of an aggregate with FILTER and WITHIN GROUP."""
-    while isinstance(node.parent, exp.Filter | exp.WithinGroup) and node.arg_key == "this":
-        node = node.parent
-    return node
 
 
 def has_aggregates(select: exp.Select) -> bool:
@@ -266,7 +224,7 @@ def shown(node: exp.Expr) -> str:
         name.args["quoted"] = False
     for function in node.find_all(exp.Anonymous):
         function.set("this", function.name.lower())
-    return node.sql(dialect="postgres", normalize_functions=False)
+    return write_query(node)
 
 
 def replace(node: exp.Expr, new: exp.Expr) -> exp.Expr:

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.slow
 FAILING = {
     "persist a title that is too long": "column 'title' takes at most 20 char",
     "update what is stale": "Row was already updated or deleted by another transaction",
-    "lock": "Locking rows is not offered",
+    "lock": "Locking rows is not supported",
 }
 
 

@@ -11,19 +11,19 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
+from planner.sql.rules.queries import conjuncts
 from planner.sql.subqueries.blocks import Block
-from planner.sql.subqueries.dialect import RewritingError
 from planner.sql.subqueries.domains import Extension, output_names
 from planner.sql.subqueries.relations.unnests import read_lists, select_lists
 from planner.sql.subqueries.repeatable import REPEATABLE, check_repeatable
 from planner.sql.subqueries.scopes import Scopes
 from planner.sql.subqueries.sites import find_sites_in
+from planner.sql.subqueries.statements import RewritingError
 from planner.sql.subqueries.trees import (
     OWNER,
     SCOPE,
     all_of,
     column_of,
-    conjuncts,
     free_columns,
     has_aggregates,
     identifier,
@@ -195,7 +195,7 @@ def _is_repeatable(query: exp.Query, block: Block) -> bool:
 
 
 def _hide_of_relation(select: exp.Select, name: str, keys: tuple[str, ...]) -> None:
-    """Keep columns out of what relation.* stands for."""
+    """Keep columns out of relation.*."""
     for item in select.expressions:
         if isinstance(item, exp.Column) and isinstance(item.this, exp.Star) and item.table == name:
             old = item.this.args.get("except_") or []

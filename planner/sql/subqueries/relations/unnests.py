@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from planner.sql.subqueries.dialect import RewritingError
 from planner.sql.subqueries.scopes import Scopes
+from planner.sql.subqueries.statements import RewritingError
 from planner.sql.subqueries.trees import (
     OWNER,
     SCOPE,

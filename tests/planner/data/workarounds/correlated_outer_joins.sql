@@ -20,11 +20,9 @@ SELECT k, trim(BOTH 'x' FROM 'xax') AS s FROM o WHERE EXISTS (SELECT 1 FROM a LE
 1 | a
 5 | a
 
-## an outer join in a subquery beside syntax with which it is not joined
+## an outer join in a subquery beside fields of a struct
 WITH o(k) AS (VALUES (1), (5)), a(id) AS (VALUES (1), (2)), b(id, y) AS (VALUES (1, 1), (2, 2))
 SELECT k, {'a': k}['a'] AS e FROM o WHERE EXISTS (SELECT 1 FROM a LEFT JOIN (SELECT * FROM b WHERE b.y = o.k) AS b ON a.id = b.id) ORDER BY k
 --
 1 | 1
 5 | 5
---
-would answer a subquery of this statement wrongly

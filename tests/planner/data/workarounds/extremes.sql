@@ -27,3 +27,12 @@ SELECT count(*) OVER (PARTITION BY g ORDER BY id ROWS 1 PRECEDING) AS c FROM m O
 2
 2
 2
+
+## NaN is lost among the extremes of expressions
+SELECT g, max(abs(f)) AS x FROM m GROUP BY g
+--
+0 | nan
+1 | nan
+2 | nan
+3 | NULL
+NULL | 1.0

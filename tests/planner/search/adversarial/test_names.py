@@ -273,12 +273,14 @@ def test_what_can_not_apply_first_is_refused_in_subqueries_as_well(engine: Query
 
 
 @pytest.mark.parametrize("value", [WINDOWED, FILTERED])
-def test_a_search_where_its_conditions_can_not_be_seen_is_refused(engine: QueryEngine, value: str):
-    read = f"WITH c AS (SELECT * FROM {{}} s WHERE title LIKE '%') SELECT {value} AS id FROM docs LIMIT 1"
-    with pytest.raises(UnsupportedError, match="prefilter => false"):
-        engine.execute(read.format(SEARCH)).read_all()
-    found = engine.execute(read.format(SEARCH.replace(")", ", prefilter => false)"))).read_all()
-    assert found.num_rows == 1
+def test_a_search_in_a_window_or_filter_applies_its_conditions(engine: QueryEngine, value: str):
+    kept = f"SELECT * FROM {SEARCH} s WHERE title LIKE '%'"
+    count = engine.execute(f"SELECT count(*) AS c FROM ({kept})").read_all()["c"][0].as_py()
+    constant = value.replace("(SELECT count(*) FROM c)", str(count))
+    assert constant != value
+    found = engine.execute(f"WITH c AS ({kept}) SELECT {value} AS id FROM docs").read_all()
+    expected = engine.execute(f"SELECT {constant} AS id FROM docs").read_all()
+    assert found["id"].to_pylist() == expected["id"].to_pylist()
 
 
 @pytest.mark.slow

@@ -130,10 +130,6 @@ def test_views_and_parameters_may_have_it(engine: QueryEngine) -> None:
         ),
         ("SELECT * FROM t, UNNEST(missing) AS u(x)", "missing"),
         ("SELECT x FROM t, UNNEST(t.tags) AS x, UNNEST(t.n) AS v(x)", "several relations have a column x"),
-        (
-            "SELECT * FROM lance_fts('t', 'tags', 'x') f, UNNEST(f.tags) AS u(tag)",
-            r"FROM \(SELECT \*, unnest",
-        ),
     ],
 )
 def test_what_is_not_planned_is_refused_with_its_reason(

@@ -1,0 +1,109 @@
+"""Clauses that DataFusion parses, and then ignores or misreads."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from sqlglot import exp
+
+from memwal.errors import UnsupportedError
+from planner.sql.rules.tree import Tree, for_texts
+from planner.sql.tokens import PlacedMessage
+
+_SAMPLE: Final = "Sampling is not supported: use WHERE random() < 0.1; it is"
+_LOCK: Final = "Locking rows is not supported: leave it out; it is"
+_TOTALS: Final = (
+    "Totals are written GROUP BY ROLLUP (...), CUBE (...) or GROUPING SETS (...): another form of them is"
+)
+_PIVOT: Final = (
+    "PIVOT is not supported: write sum(n) FILTER (WHERE k = 'a') AS a, .. and GROUP BY for each value; it is"
+)
+_UNPIVOT: Final = (
+    "UNPIVOT is not supported: write a SELECT for each column, and UNION ALL between them; it is"
+)
+_UNREAD: Final = (
+    (r"\b(?:TABLE)?SAMPLE\s*[\d(]", _SAMPLE),
+    (r"\bUNPIVOT\b", _UNPIVOT),
+    (r"\bPIVOT\b", _PIVOT),
+    (r"\bFOR\s+(?:NO\s+KEY\s+|KEY\s+)?(?:UPDATE|SHARE)\b", _LOCK),
+    (r"\bWITH\s+(?:ROLLUP|CUBE|TOTALS)\b", _TOTALS),
+    (
+        r"\bDISTINCT\s+FROM\b.*\b(?:AND|OR)\b",
+        "AND and OR behind IS DISTINCT FROM would be read wrongly: write (a IS DISTINCT FROM b); it is",
+    ),
+)
+
+
+@for_texts(
+    r"sample\b|pivot\b|\bfor\s+(?:no\s|key\s|update|share)|\bwith\s+(?:rollup|cube|totals)|\bconnect\s"
+    r"|\bsimilar\s|\bnatural\s+(?:left|right|full)|\*\s*ilike\b|\[.*\bfor\b|\bas\s+(?:not\s+)?(?:materialized\s*)?\(\s*"
+    r"(?:insert|merge|delete|update)\b|\bdistinct\s+from\b.*\b(?:and|or)\b"
+)
+def misread_clauses(tree: Tree) -> None:
+    """Write IS DISTINCT FROM beside AND in brackets, and refuse clauses that DataFusion leaves out.
+
+        SELECT id FROM t WHERE a IS DISTINCT FROM b AND c = 1
+    ->  SELECT id FROM t WHERE (a IS DISTINCT FROM b) AND c = 1
+
+    DataFusion reads it as `a IS DISTINCT FROM (b AND c = 1)`.
+
+    Raises:
+        UnsupportedError: there is a clause that would be ignored.
+    """
+    for node in tree.root.walk():
+        if isinstance(node, exp.NullSafeEQ | exp.NullSafeNEQ) and node.find_ancestor(exp.Connector):
+            tree.is_changed = True  # the brackets are written with it
+        refusal = _find_refusal(node)
+        if refusal is not None:
+            has_place = not isinstance(node, exp.TableSample) and any(
+                "start" in one.meta for one in node.walk()
+            )
+            place = node if has_place or node.parent is None else node.parent
+            raise tree.error(place, refusal, UnsupportedError)
+
+
+def _find_refusal(node: exp.Expr) -> str | None:
+    match node:
+        case exp.TableSample():
+            return _SAMPLE
+        case exp.Lock():
+            return _LOCK
+        case exp.Group() if node.args.get("totals"):
+            return _TOTALS
+        case exp.Rollup() | exp.Cube() if not node.expressions:
+            return _TOTALS
+        case exp.Connect():
+            return "CONNECT BY is not supported: use WITH RECURSIVE; it is"
+        case exp.SimilarTo():
+            return "SIMILAR TO is not supported: use LIKE, or a regular expression (~ '^...$'); it is"
+        case exp.Join(method="NATURAL") if node.side:
+            return (
+                "NATURAL joins of one side are not supported: name the columns, as in LEFT JOIN u USING (k); "
+                "it is"
+            )
+        case exp.Star() if node.args.get("ilike"):
+            return "* ILIKE is not supported: name the columns; it is"
+        case exp.Comprehension():
+            return (
+                "List comprehensions are not supported: unnest the list in a subquery, and use array_agg(); "
+                "it is"
+            )
+        case exp.CTE() if isinstance(node.this, exp.DML | exp.Merge):
+            return (
+                "A statement that writes is not supported in WITH: send it by itself, with RETURNING if its "
+                "rows are needed; it is"
+            )
+    return None
+
+
+def refuse_unread(sql: str) -> None:
+    """Refuse a text that sqlglot does not read, if DataFusion may read it wrongly.
+
+    Raises:
+        UnsupportedError: it may.
+    """
+    for pattern, message in _UNREAD:
+        found = re.search(pattern, sql, re.IGNORECASE | re.DOTALL)
+        if found is not None:
+            raise UnsupportedError(PlacedMessage(sql, found.start(), message))
