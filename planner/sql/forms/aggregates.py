@@ -38,7 +38,7 @@ def _enclose(value: exp.Expr) -> exp.Expr:
     return exp.paren(value, copy=False) if is_open else value
 
 
-@for_texts(rf"\b{_NAMES}\b.*\bWITHIN\s+GROUP\b")
+@for_texts(r"\bWITHIN\s+GROUP\b")
 def orders_within_groups(tree: Tree) -> None:
     """Move the order of texts and arrays into the brackets of the aggregate, where alone DataFusion has it.
 

@@ -10,7 +10,7 @@ from sqlglot import exp
 from memwal.errors import UnsupportedError
 from planner.sql.rules.tree import Tree, for_texts, is_unstable
 
-_GAP: Final = r"(?:\s|--[^\n]*\n|/\*.*?\*/)*"
+_GAP: Final = r"(?:\s|--[^\n]*\n|/\*.*?\*/)*+"
 _BRACKET: Final = rf"(?:ROW\b{_GAP})?\("
 _STRICT: Final[dict[type[exp.Expr], type[exp.Expr]]] = {exp.LTE: exp.LT, exp.GTE: exp.GT}
 _COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
