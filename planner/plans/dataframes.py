@@ -24,6 +24,7 @@ from planner.binding.bound_statement import (
 )
 from planner.binding.substrait import Bound, BoundPlan
 from planner.bridge.json.functions import WRITERS, register_writer
+from planner.bridge.row_expressions import tell_uuids
 from planner.bridge.run_control import stream_batches
 from planner.bridge.types.plain_types import normalize_schema
 from planner.plans.checks.mistaken_plans import MOVING_RULE, SUSPECT, TOTALS, check_plan
@@ -45,7 +46,6 @@ from planner.search.search_call import SearchCall
 from planner.search.search_scan import build_search_leaf
 from planner.sql.rewrites.scalar_subqueries import keep_conditions_in_place
 from planner.sql.rules import RewrittenTexts
-from planner.tables.sources.base_table import BaseTable
 from planner.tables.state.catalog import Catalog
 from planner.tables.visibility.visibility import Visibility
 
@@ -175,11 +175,20 @@ class Frames:
         schemas = [leaf.schema for leaf in leaves.values()]
         try:
             nulls = () if typing else [name for name, value in values.items() if not value.is_valid]
-            replan = partial(plan_text, context, bound.kind, values=values, nulls=nulls, is_typed=not untyped)
+            replan = partial(
+                plan_text,
+                context,
+                bound.kind,
+                values=values,
+                nulls=nulls,
+                is_typed=not untyped,
+                is_mended=bound.is_mended,
+            )
             plan_part = partial(self._plan_part, context, values, {})
-            types = [value.type for value in values.values()]
+            types = {name: value.type for name, value in values.items()}
             read = (catalog.table(one.table, one.as_of).base for one in bound.references)
-            told = [_tell_uuids(*pair) for pair in zip(schemas, read, strict=True)]
+            uuids = (tell_uuids(one, base.uuid_columns) for one, base in zip(schemas, read, strict=True))
+            told = dict(zip(leaves, uuids, strict=True))
             text = self._rewritten.rewrite(text, told, types, plan_part)
             if not WRITERS.isdisjoint(bound.json_functions):
                 text, written = self._type_json(
@@ -388,14 +397,6 @@ def _plan_named(
     shown = {name: names.get(old, old) for name, old in {**shown, **frame.shown}.items()}
     frame.shown = {**names, **shown}
     return frame
-
-
-def _tell_uuids(schema: pa.Schema, base: BaseTable) -> pa.Schema:
-    """Return the columns of a leaf, with the type of UUIDs for texts that are UUIDs."""
-    if not base.uuid_columns:
-        return schema
-    names = base.uuid_columns
-    return pa.schema([one.with_type(pa.uuid()) if one.name in names else one for one in schema])
 
 
 def _list_wrong_rules(text: str, *, moving: bool) -> list[str]:

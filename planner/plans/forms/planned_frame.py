@@ -68,7 +68,8 @@ def plan_unique(
 ) -> PlannedFrame:
     """Plan a statement, and if it is refused, with unique names of its outputs."""
     try:
-        frame = PlannedFrame(replan(text, written).df)
+        planned = replan(text, written)
+        frame = planned if isinstance(planned, PlannedFrame) else PlannedFrame(planned.df)
     except Exception as error:
         # The rows of DESCRIBE would have the unique names.
         if kind is StatementKind.DESCRIBE or not _SHARED_NAME.search(str(error)):

@@ -52,7 +52,7 @@ def write_forms(text: SqlText) -> SqlText:
     Raises:
         LanceGatewayError: a form can't be written for DataFusion; with the place in the text.
     """
-    forms = [form for form in FORMS if concerns(form, text.sql)]
+    forms = [form for form in FORMS if concerns(form, text.sql.lower())]
     if not forms:
         return text
     numbered, added = number_placeholders(text)
@@ -73,7 +73,7 @@ def write_forms(text: SqlText) -> SqlText:
 
 def write_forms_of_expression(text: SqlText) -> SqlText:
     """Return an expression without these forms; see `write_forms`."""
-    if not any(concerns(form, text.sql) for form in FORMS):
+    if not any(concerns(form, text.sql.lower()) for form in FORMS):
         return text
     query = tokenize(f"SELECT {text.sql}")
     written = write_forms(query)

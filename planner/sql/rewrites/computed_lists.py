@@ -12,7 +12,7 @@ value in a list suffices.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import sqlglot
@@ -60,7 +60,9 @@ def _compute_one_by_row(text: SqlText, place: int, elements: list[Part]) -> Iter
     """Yield the edits of one of the elements of the list at a token, if any reads columns."""
     last = place - 2 if text.words[place - 1] == "NOT" else place - 1
     subject = range(find_subject_start(text, last), last + 1)
-    has_all_columns = _GROUPING.isdisjoint(text.words) or _find_clause(text, subject.start) in _OF_ROWS
+    has_all_columns = (
+        _GROUPING.isdisjoint(_find_query(text, place)) or _find_clause(text, subject.start) in _OF_ROWS
+    )
     reads_columns = False
     for element in elements:
         begin, end = text.start(element.start), text.end(element.stop - 1)
@@ -101,6 +103,17 @@ def _find_columns(expression: str) -> tuple[dict[str, None], dict[str, None]]:
         if column.find_ancestor(*_NO_COLUMNS_OF) is None:
             usable[name] = None
     return own, usable
+
+
+def _find_query(text: SqlText, place: int) -> Sequence[str]:
+    """Return the words of the innermost query with a token, those of its subqueries, too."""
+    words, depth = text.words, 0
+    for i in range(place - 1, -1, -1):
+        depth += (words[i] == ")") - (words[i] == "(")
+        if depth < 0 and words[i + 1] in _QUERIES:
+            return words[i : text.closing(i)]
+        depth = max(depth, 0)
+    return words
 
 
 def _find_clause(text: SqlText, place: int) -> str:

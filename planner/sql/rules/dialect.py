@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, ClassVar, Final
 
 import sqlglot
@@ -44,6 +45,7 @@ _LOST: Final = ("pivots", "hints", "sort", "cluster", "distribute")
 """Parts of a query that are read, and not written."""
 _LITERALS: Final = frozenset({TokenType.NUMBER, TokenType.STRING})
 _BEHIND_ELEMENTS: Final = frozenset({TokenType.COMMA, TokenType.R_PAREN})
+_MAY_BE_LOST: Final = re.compile(r"pivot|\bwith\s*\(|\b(?:sort|cluster|distribute)\b", re.IGNORECASE)
 _NEGATED: Final = (exp.In, exp.Between, exp.Like, exp.ILike, exp.SimilarTo, exp.Is)
 
 
@@ -181,27 +183,38 @@ def find_query(sql: str) -> int:
     return before.end() if before else 0
 
 
+_DIALECT: Final = DataFusion()
+
+
 def parse_query(sql: str) -> exp.Query | None:
     """Parse one query; None for other statements and for syntax that sqlglot does not read."""
     if _PIPE in sql or _QUERY.match(sql) is None:
         return None
     try:
         # sqlglot misreads $1 before a text that ends with ''.
-        trees = sqlglot.parse(f"{sql}\n", dialect=DataFusion)
+        trees = _DIALECT.parse(f"{sql}\n")
     except (SqlglotError, ValueError, RecursionError):
         return None
     root = trees[0] if len(trees) == 1 else None
-    is_kept = isinstance(root, exp.Query) and not any(
-        any(map(node.args.get, _LOST)) for node in root.find_all(exp.Query, exp.Table)
-    )
-    return root if isinstance(root, exp.Query) and is_kept else None
+    if not isinstance(root, exp.Query) or (_MAY_BE_LOST.search(sql) and _loses_parts(root)):
+        return None
+    return root
+
+
+def _loses_parts(root: exp.Query) -> bool:
+    return any(any(map(node.args.get, _LOST)) for node in root.find_all(exp.Query, exp.Table))
 
 
 def parse_expression(sql: str) -> exp.Expr:
-    """Parse an expression that is known to be right."""
-    return sqlglot.parse_one(sql, dialect=DataFusion)
+    """Parse an expression that is known to be right; it is kept, and should have no values of a statement."""
+    return _parse_expression(sql).copy()
+
+
+@lru_cache(maxsize=1024)
+def _parse_expression(sql: str) -> exp.Expr:
+    return sqlglot.parse_one(sql, dialect=_DIALECT)
 
 
 def write_sql(tree: exp.Expr) -> str:
     """Write a tree as text for DataFusion."""
-    return tree.sql(dialect=DataFusion, normalize_functions=False, comments=False, copy=False)
+    return tree.sql(dialect=_DIALECT, normalize_functions=False, comments=False, copy=False)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, Literal, TypeAlias, TypeVar
 
 import pyarrow as pa
@@ -13,6 +13,7 @@ from sqlglot import exp
 from memwal.errors import InvalidInputError, LanceGatewayError
 from memwal.transforms.determinism import has_unstable_call
 from planner.sql.rules.dialect import write_sql
+from planner.sql.rules.types import Operations, Types
 from planner.sql.tokens import PlacedMessage, fold
 
 Family: TypeAlias = Literal[
@@ -36,26 +37,18 @@ _TESTS: Final[tuple[tuple[Callable[[pa.DataType], bool], Family], ...]] = (
     (pa.types.is_large_binary, "bytes"),
     (pa.types.is_fixed_size_binary, "bytes"),
 )
-_CAST_FAMILIES: Final[tuple[tuple[frozenset[exp.DType], Family], ...]] = (
-    (frozenset({exp.DType.DECIMAL, exp.DType.BIGDECIMAL}), "decimal"),
-    (frozenset({exp.DType.FLOAT, exp.DType.DOUBLE}), "floating"),
-    (frozenset(exp.DataType.INTEGER_TYPES), "integer"),
-    (frozenset({exp.DType.TIMESTAMP, exp.DType.DATETIME}), "instant"),
-    (frozenset({exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPLTZ}), "zoned"),
-    (frozenset({exp.DType.DATE}), "date"),
-    (frozenset(exp.DataType.TEXT_TYPES), "text"),
-)
 
 
-def for_texts(pattern: str) -> Callable[[_R], _R]:
-    """Mark a rule as one that changes only texts in which a pattern is found.
+def for_texts(*patterns: str) -> Callable[[_R], _R]:
+    """Mark a rule as one that changes only texts in which all of some patterns are found.
 
-    A text that concerns no rule is not parsed. Types of columns and parameters are part of what is searched:
-    they are written before the text, as in `decimal128(10, 2) timestamp[us, tz=Europe/Berlin] SELECT ..`.
+    A text that concerns no rule is not parsed. What is searched is in small letters, and the types of columns
+    and parameters are part of it: they are written before the text, as in
+    `decimal128(10, 2) timestamp[us, tz=europe/berlin] select ..`.
     """
 
     def mark(rule: _R) -> _R:
-        rule.pattern = re.compile(pattern, re.IGNORECASE | re.DOTALL)  # type: ignore[attr-defined]
+        rule.patterns = [re.compile(pattern, re.DOTALL) for pattern in patterns]  # type: ignore[attr-defined]
         return rule
 
     return mark
@@ -63,8 +56,8 @@ def for_texts(pattern: str) -> Callable[[_R], _R]:
 
 def concerns(rule: Rule, text: str) -> bool:
     """Return whether a rule may change a text; see `for_texts`."""
-    pattern: re.Pattern[str] | None = getattr(rule, "pattern", None)
-    return pattern is None or pattern.search(text) is not None
+    patterns: Sequence[re.Pattern[str]] = getattr(rule, "patterns", ())
+    return all(pattern.search(text) for pattern in patterns)
 
 
 def find_family(kind: pa.DataType) -> Family:
@@ -95,6 +88,9 @@ class Tree:
     Args:
         root: the query.
         find_schema: plans a query over the same tables and parameters, and returns the schema of its result.
+        schemas: name of a table that it reads -> its columns.
+        parameters: name of a parameter, without "$" -> its type.
+        operations: types of operations that are known from other queries.
         columns: of the tables that it reads.
         sql: the text that errors show.
         find_position: returns the position in it of a character of the text that was parsed.
@@ -104,7 +100,9 @@ class Tree:
         self,
         root: exp.Query,
         find_schema: Callable[[str], pa.Schema | None],
-        columns: Iterable[pa.Field] = (),
+        schemas: Mapping[str, pa.Schema] = MappingProxyType({}),
+        parameters: Mapping[str, pa.DataType] = MappingProxyType({}),
+        operations: Operations | None = None,
         *,
         sql: str = "",
         find_position: Callable[[int], int] = int,
@@ -113,13 +111,24 @@ class Tree:
         self._find_position = find_position
         self.root = root
         self.is_changed = False
+        self.columns = tuple(column for schema in schemas.values() for column in schema)
         self._find_schema = find_schema
-        self.columns = tuple(columns)
         self._schemas: dict[str, pa.Schema | None] = {}
+        self._types = Types(schemas, parameters, self._plan, {} if operations is None else operations)
+        self._nodes: Sequence[exp.Expr] | None = None
+
+    @property
+    def nodes(self) -> Sequence[exp.Expr]:
+        """Return the expressions of the query, the outer ones first."""
+        if self._nodes is None:
+            self._nodes = list(self.root.walk())
+        return self._nodes
 
     def replace(self, node: exp.Expr, replacement: exp.Expr) -> None:
         """Put another expression in the place of one, which may be part of it as a copy."""
         self.is_changed = True
+        self._nodes = None
+        self._types.forget(node)
         if node is self.root:
             assert isinstance(replacement, exp.Query)  # noqa: S101 - a rule gives a query for a query
             self.root = replacement
@@ -141,22 +150,10 @@ class Tree:
 
     def guess_families(self, expression: exp.Expr) -> frozenset[Family] | None:
         """Return the families that an expression may be of, without planning it; None if it may be any."""
-        match expression:
-            case exp.Paren() | exp.Neg() | exp.Alias():
-                return self.guess_families(expression.this)
-            case exp.Literal():
-                is_whole = expression.name.isdecimal()
-                return frozenset({"text" if expression.is_string else "integer" if is_whole else "floating"})
-            case exp.Null() | exp.Boolean() | exp.Predicate() | exp.Interval() | exp.Not():
-                return frozenset()
-            case exp.Cast():
-                target = expression.to.this
-                return next(
-                    (frozenset({family}) for kinds, family in _CAST_FAMILIES if target in kinds), None
-                )
-            case exp.Column():
-                return self._families_by_name.get(expression.name.casefold())
-        return None
+        kind = self._types.find(expression)
+        if kind is None:
+            return None
+        return frozenset() if pa.types.is_null(kind) else frozenset({find_family(kind)})
 
     def may_mix(self, members: Iterable[exp.Expr], *families: Family) -> bool:
         """Return whether each of some families may be that of a different expression, without planning."""
@@ -172,16 +169,11 @@ class Tree:
         Returns:
             The Arrow type; None if it is not known, as that of a parameter without a value.
         """
-        if isinstance(expression, exp.Literal):
-            return self._find_literal_type(expression)
-        field = self.find_field(expression)
-        return None if field is None or pa.types.is_null(field.type) else field.type
-
-    @staticmethod
-    def _find_literal_type(literal: exp.Literal) -> pa.DataType:
-        if literal.is_string:
-            return pa.string()
-        return pa.int64() if literal.name.isdecimal() else pa.float64()
+        kind = self._types.find(expression)
+        if kind is None:
+            field = self.find_field(expression)
+            kind = None if field is None else field.type
+        return None if kind is None or pa.types.is_null(kind) else kind
 
     def find_field(self, expression: exp.Expr) -> pa.Field | None:
         """Return the name and the type that an expression has as a column of a result, without an alias."""
@@ -201,12 +193,16 @@ class Tree:
 
     def find_columns(self, relation: exp.Expr) -> Sequence[pa.Field]:
         """Return the columns of a table or a subquery in FROM; none if they are not known."""
+        if known := self._find_known(relation):
+            return known
         everything = exp.select("*").from_(relation.copy())
         schema = self._plan(write_sql(_with_common_tables(everything, relation)))
         return () if schema is None else list(schema)
 
     def find_outputs(self, query: exp.Query) -> Sequence[pa.Field]:
         """Return the outputs of a query, as DataFusion plans it where it is; none if they are not known."""
+        if known := self._find_known(query):
+            return known
         schema = self._plan(write_sql(_with_common_tables(query, query)))
         return () if schema is None else list(schema)
 
@@ -222,17 +218,11 @@ class Tree:
         schema = self._plan(write_sql(_with_common_tables(probe, output)))
         return () if schema is None else list(schema)
 
-    @cached_property
-    def _families_by_name(self) -> dict[str, frozenset[Family]]:
-        found: dict[str, frozenset[Family]] = {}
-        for column in self.columns:
-            name = column.name.casefold()
-            found[name] = found.get(name, frozenset()) | {find_family(column.type)}
-        for node in self.root.find_all(exp.Alias, exp.TableAlias):
-            names = [one.name for one in node.args.get("columns") or ()] or [node.alias]
-            for name in names:
-                found.pop(name.casefold(), None)
-        return found
+    def _find_known(self, query: exp.Expr) -> Sequence[pa.Field]:
+        """Return the columns of a query or a relation if all are known without a plan; none for others."""
+        outputs = self._types.find_outputs(query) or ()
+        found = [pa.field(name, kind) for name, kind in outputs if name is not None and kind is not None]
+        return found if len(found) == len(outputs) else ()
 
     def _plan(self, sql: str) -> pa.Schema | None:
         if sql not in self._schemas:

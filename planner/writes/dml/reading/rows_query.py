@@ -134,14 +134,16 @@ class _RowsPlan:
         written, param_values = (bound.render(), {}) if values is None else bound.with_values(values)
 
         def plan(text: str, written: str) -> DataFrame:
-            return plan_text(context, bound.kind, text, written, param_values, (), is_typed=False)
+            return plan_text(
+                context, bound.kind, text, written, param_values, (), is_typed=False, is_mended=False
+            )
 
         def find_schema(part: str) -> pa.Schema:
             return plan(part, part).schema()
 
         try:
-            types = [value.type for value in param_values.values()]
-            schemas = [self.schemas[reference.table] for reference in bound.references]
+            types = {name: value.type for name, value in param_values.items()}
+            schemas = {one.private_name: self.schemas[one.table] for one in bound.references}
             text = apply_rules(written, schemas, types, find_schema)
             if not WRITERS.isdisjoint(bound.json_functions):
                 known = None if values is None else param_values

@@ -44,6 +44,7 @@ def engine(root: Path, open_engine: Callable[[Path], QueryEngine]) -> QueryEngin
         "SELECT id, s || 'a' IN (coalesce(s, s, 'z') || 'a', 'q') AS x FROM t",
         "SELECT id, n + 0 IN (CASE WHEN 1 = 2 THEN 3 END, 8) AS x FROM t",
         "SELECT id FROM t WHERE n IN (7, 0, (SELECT count(DISTINCT u.s) FROM t u WHERE u.id = t.id), 5)",
+        "SELECT bool_or(x) FROM (SELECT n + 0 IN (coalesce(n, id), 8) AS x, id FROM t) q GROUP BY id",
         "SELECT id FROM t WHERE 5 IN (7, (SELECT max(u.n) FROM t u), 6)",
         "SELECT id FROM t WHERE n + 1 IN (1, 2, 3) AND n + 1 IN (CASE WHEN id > 2 THEN 2 END, 3, id)",
     ],

@@ -182,12 +182,25 @@ def test_truncated_columns_keep_type_and_name(judged: Judged) -> None:
 
 
 @pytest.mark.parametrize(
-    "sql", ["SELECT CAST(us AS TIMESTAMP) FROM t", "SELECT CAST(text AS TIMESTAMP) FROM t"]
+    "sql",
+    [
+        "SELECT CAST(arrow_cast(us, 'Utf8') AS TIMESTAMP) FROM t",
+        "SELECT CAST(text AS TIMESTAMP) FROM t",
+    ],
 )
 def test_nanoseconds_that_are_not_there_are_refused_with_the_way_out(judged: Judged, sql: str) -> None:
     with pytest.raises(InvalidInputError, match=r"give them microseconds, as in CAST\(x AS TIMESTAMP\(6\)\)"):
         judged.engine.execute(sql).read_all()
     assert judged.engine.execute(sql.replace("TIMESTAMP", "TIMESTAMP(6)")).read_all().num_rows == 4
+
+
+def test_casts_of_coarser_times_have_microseconds(judged: Judged) -> None:
+    sql = "SELECT CAST(us AS TIMESTAMP) AS t FROM t WHERE us IS NOT NULL"
+    assert (
+        judged.engine.execute(sql)
+        .read_all()
+        .equals(judged.engine.execute(sql.replace("TIMESTAMP", "TIMESTAMP(6)")).read_all())
+    )
 
 
 @pytest.mark.parametrize(
