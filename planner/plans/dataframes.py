@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -33,7 +33,7 @@ from planner.plans.checks.unplanned_subqueries import refuse_unplanned_subquerie
 from planner.plans.contexts import Contexts
 from planner.plans.errors import translate_error
 from planner.plans.forms.corrected_texts import plan_text
-from planner.plans.forms.json_types import mark_json, optimize_typed, type_json
+from planner.plans.forms.json_types import mark_json, type_json
 from planner.plans.forms.multisets import MULTISETS, number_equal_rows
 from planner.plans.forms.planned_frame import PlannedFrame, number_names, plan_unique
 from planner.plans.leaves.making import make_leaf
@@ -174,13 +174,11 @@ class Frames:
         register(context)
         schemas = [leaf.schema for leaf in leaves.values()]
         try:
-            nulls = () if typing else [name for name, value in values.items() if not value.is_valid]
             replan = partial(
                 plan_text,
                 context,
                 bound.kind,
                 values=values,
-                nulls=nulls,
                 is_typed=not untyped,
                 is_mended=bound.is_mended,
             )
@@ -189,10 +187,18 @@ class Frames:
             read = (catalog.table(one.table, one.as_of).base for one in bound.references)
             uuids = (tell_uuids(one, base.uuid_columns) for one, base in zip(schemas, read, strict=True))
             told = dict(zip(leaves, uuids, strict=True))
-            text = self._rewritten.rewrite(text, told, types, plan_part)
+            nulls = () if typing else tuple(name for name, value in values.items() if not value.is_valid)
+            text = self._rewritten.rewrite(text, told, types, plan_part, nulls)
             if not WRITERS.isdisjoint(bound.json_functions):
-                text, written = self._type_json(
-                    context, run, register, None if untyped else values, text, written
+                text, written = (
+                    mark_json(one)
+                    if untyped
+                    else type_json(
+                        one,
+                        partial(self._plan_part, context, values, {}),
+                        partial(register_writer, context, run),
+                    )
+                    for one in (text, written)
                 )
             frame = _plan_named(bound, replan, text, written, plan_part)
             text = frame.text
@@ -254,30 +260,6 @@ class Frames:
         if isinstance(found, Exception):
             raise found
         return found
-
-    def _type_json(
-        self,
-        context: SessionContext,
-        run: QueryRun,
-        register_tables: Callable[[SessionContext], None],
-        values: Mapping[str, pa.Scalar] | None,
-        *texts: str,
-    ) -> Iterator[str]:
-        """Return texts in which functions that write JSON take values of one type, and register them.
-
-        Args:
-            context: of the statement.
-            run: its execution.
-            register_tables: registers its tables in a context.
-            values: of placeholders; None leaves them in place.
-            texts: of the statement.
-        """
-        if values is None:
-            return map(mark_json, texts)
-        typed = self._contexts.make(typing=True, sorts_whole=False)
-        register_tables(typed)
-        optimize = partial(optimize_typed, typed, values)
-        return (type_json(text, optimize, partial(register_writer, context, run)) for text in texts)
 
     def refuse_unplanned(self, frame: DataFrame, bound: Bound, run: QueryRun) -> None:
         """Refuse a plan with subqueries that DataFusion does not run.

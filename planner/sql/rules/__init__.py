@@ -8,7 +8,7 @@ private, views are expanded, and the types of columns and parameters are known.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final
 
 import pyarrow as pa
@@ -16,6 +16,7 @@ from cachetools import LRUCache
 
 from planner.sql.rules.cast_keys import cast_keys
 from planner.sql.rules.ceilings import ceilings
+from planner.sql.rules.computed_lists import computed_lists
 from planner.sql.rules.computed_sort_keys import computed_sort_keys
 from planner.sql.rules.constant_sides import constant_sides
 from planner.sql.rules.contained_lists import contained_lists
@@ -27,6 +28,7 @@ from planner.sql.rules.dialect import find_query, parse_query, write_sql
 from planner.sql.rules.disjoint_lists import disjoint_lists
 from planner.sql.rules.dotted_fields import dotted_fields
 from planner.sql.rules.integer_arithmetic import integer_arithmetic
+from planner.sql.rules.late_instants import late_instants
 from planner.sql.rules.listed_arrays import listed_arrays
 from planner.sql.rules.logarithms import logarithms
 from planner.sql.rules.lossy_casts import lossy_casts
@@ -37,11 +39,14 @@ from planner.sql.rules.null_replacements import null_replacements
 from planner.sql.rules.number_texts import number_texts
 from planner.sql.rules.padded_texts import padded_texts
 from planner.sql.rules.powers import powers
+from planner.sql.rules.read_texts import read_texts
 from planner.sql.rules.real_literals import real_literals
 from planner.sql.rules.repeated_groups import repeated_groups
 from planner.sql.rules.rounded_decimals import rounded_decimals
+from planner.sql.rules.separate_lists import separate_lists
 from planner.sql.rules.short_times import short_times
 from planner.sql.rules.time_units import time_units
+from planner.sql.rules.times_of_day import times_of_day
 from planner.sql.rules.tree import Rule, Tree, concerns
 from planner.sql.rules.types import Operations
 from planner.sql.rules.untyped_values import untyped_values
@@ -51,6 +56,8 @@ from planner.sql.rules.windows_of_times import windows_of_times
 from planner.sql.rules.zoned_times import zoned_times
 
 RULES: Final[tuple[Rule, ...]] = (
+    separate_lists,
+    computed_lists,
     powers,
     null_replacements,
     logarithms,
@@ -64,7 +71,10 @@ RULES: Final[tuple[Rule, ...]] = (
     ceilings,
     padded_texts,
     wide_decimals,
+    times_of_day,
+    read_texts,
     short_times,
+    late_instants,
     time_units,
     zoned_times,
     untyped_values,
@@ -98,6 +108,7 @@ def apply_rules(
     types: Mapping[str, pa.DataType],
     find_schema: Callable[[str], pa.Schema],
     operations: Operations | None = None,
+    nulls: Collection[str] = (),
 ) -> str:
     """Rewrite a query, or EXPLAIN of one, by the rules.
 
@@ -107,6 +118,7 @@ def apply_rules(
         types: name of a parameter, without "$" -> its type.
         find_schema: plans a query over the same tables and parameters, and returns the schema of its result.
         operations: their types as other texts have told them, by the same settings of DataFusion.
+        nulls: names of the parameters that are NULL, without "$".
 
     Returns:
         The text; the same one if no rule changes it, or if sqlglot does not read it.
@@ -115,7 +127,7 @@ def apply_rules(
         LanceGatewayError: a rule refuses the statement.
     """
     kinds = {str(kind) for kind in (*types.values(), *_list_read_types(sql, schemas))}
-    searched = f"{' '.join(sorted(kinds))} {sql}".lower()
+    searched = f"{' '.join(sorted(kinds))}{' null parameters' * bool(nulls)} {sql}".lower()
     rules = [rule for rule in RULES if concerns(rule, searched)]
     if not rules:
         return sql
@@ -123,7 +135,7 @@ def apply_rules(
     root = parse_query(sql[start:])
     if root is None:
         return sql
-    tree = Tree(root, find_schema, schemas, types, {} if operations is None else operations)
+    tree = Tree(root, find_schema, schemas, types, {} if operations is None else operations, nulls=nulls)
     try:
         for rule in rules:
             rule(tree)
@@ -140,9 +152,9 @@ class RewrittenTexts:
     """
 
     def __init__(self) -> None:
-        self._kept: LRUCache[str, tuple[Mapping[str, pa.Schema], Mapping[str, pa.DataType], str]] = LRUCache(
-            _KEPT_TEXTS
-        )
+        self._kept: LRUCache[
+            tuple[str, Collection[str]], tuple[Mapping[str, pa.Schema], Mapping[str, pa.DataType], str]
+        ] = LRUCache(_KEPT_TEXTS)
         self._operations: Operations = {}
 
     def rewrite(
@@ -151,13 +163,14 @@ class RewrittenTexts:
         schemas: Mapping[str, pa.Schema],
         types: Mapping[str, pa.DataType],
         find_schema: Callable[[str], pa.Schema],
+        nulls: tuple[str, ...] = (),
     ) -> str:
         """Return what `apply_rules` does."""
-        kept = self._kept.get(sql)
+        kept = self._kept.get((sql, nulls))
         if kept is not None and kept[0] == schemas and kept[1] == types:
             return kept[2]
-        rewritten = apply_rules(sql, schemas, types, find_schema, self._operations)
-        self._kept[sql] = schemas, types, rewritten
+        rewritten = apply_rules(sql, schemas, types, find_schema, self._operations, nulls)
+        self._kept[sql, nulls] = schemas, types, rewritten
         return rewritten
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias, TypeVar
 
@@ -39,16 +39,21 @@ _TESTS: Final[tuple[tuple[Callable[[pa.DataType], bool], Family], ...]] = (
 )
 
 
+_CAPITALS: Final = re.compile(r"(?<!\\)[A-Z]+")
+
+
 def for_texts(*patterns: str) -> Callable[[_R], _R]:
     """Mark a rule as one that changes only texts in which all of some patterns are found.
 
-    A text that concerns no rule is not parsed. What is searched is in small letters, and the types of columns
+    A text that concerns no rule is not parsed. What is searched is in small letters, as the pattern is once
+    its capital letters, but for escapes, are made small, and the types of columns
     and parameters are part of it: they are written before the text, as in
     `decimal128(10, 2) timestamp[us, tz=europe/berlin] select ..`.
     """
 
     def mark(rule: _R) -> _R:
-        rule.patterns = [re.compile(pattern, re.DOTALL) for pattern in patterns]  # type: ignore[attr-defined]
+        small = [_CAPITALS.sub(lambda found: found[0].lower(), pattern) for pattern in patterns]
+        rule.patterns = [re.compile(pattern, re.DOTALL) for pattern in small]  # type: ignore[attr-defined]
         return rule
 
     return mark
@@ -84,6 +89,7 @@ class Tree:
         root: the query.
         is_changed: whether a rule changed it.
         columns: of the tables that it reads; those of UUIDs have this type, though they are texts.
+        nulls: names of the parameters that are NULL.
 
     Args:
         root: the query.
@@ -91,9 +97,9 @@ class Tree:
         schemas: name of a table that it reads -> its columns.
         parameters: name of a parameter, without "$" -> its type.
         operations: types of operations that are known from other queries.
-        columns: of the tables that it reads.
         sql: the text that errors show.
         find_position: returns the position in it of a character of the text that was parsed.
+        nulls: names of the parameters that are NULL.
     """
 
     def __init__(
@@ -106,11 +112,13 @@ class Tree:
         *,
         sql: str = "",
         find_position: Callable[[int], int] = int,
+        nulls: Collection[str] = (),
     ) -> None:
         self._sql = sql
         self._find_position = find_position
         self.root = root
         self.is_changed = False
+        self.nulls = nulls
         self.columns = tuple(column for schema in schemas.values() for column in schema)
         self._find_schema = find_schema
         self._schemas: dict[str, pa.Schema | None] = {}
@@ -147,6 +155,15 @@ class Tree:
         """
         starts = [one.meta["start"] for one in node.walk() if "start" in one.meta]
         return kind(PlacedMessage(self._sql, self._find_position(min(starts, default=0)), what))
+
+    def find_text(self, node: exp.Expr) -> str:
+        """Return an expression as the user wrote it, if its places show where it begins and ends."""
+        starts = [one.meta["start"] for one in node.walk() if "start" in one.meta]
+        ends = [one.meta["end"] for one in node.walk() if "end" in one.meta]
+        if not starts:
+            return write_sql(node)
+        text = self._sql[self._find_position(min(starts)) : self._find_position(max(ends)) + 1]
+        return text if text.count("(") == text.count(")") else write_sql(node)
 
     def guess_families(self, expression: exp.Expr) -> frozenset[Family] | None:
         """Return the families that an expression may be of, without planning it; None if it may be any."""
@@ -206,6 +223,12 @@ class Tree:
         schema = self._plan(write_sql(_with_common_tables(query, query)))
         return () if schema is None else list(schema)
 
+    def _find_known(self, query: exp.Expr) -> Sequence[pa.Field]:
+        """Return the columns of a query or a relation if all are known without a plan; none for others."""
+        outputs = self._types.find_outputs(query) or ()
+        found = [pa.field(name, kind) for name, kind in outputs if name is not None and kind is not None]
+        return found if len(found) == len(outputs) else ()
+
     def find_fields(self, output: exp.Expr) -> Sequence[pa.Field]:
         """Return the columns that an output of a SELECT stands for, without an alias; none if not known."""
         select = output.parent_select
@@ -217,12 +240,6 @@ class Tree:
         probe.set("expressions", [output.copy()])
         schema = self._plan(write_sql(_with_common_tables(probe, output)))
         return () if schema is None else list(schema)
-
-    def _find_known(self, query: exp.Expr) -> Sequence[pa.Field]:
-        """Return the columns of a query or a relation if all are known without a plan; none for others."""
-        outputs = self._types.find_outputs(query) or ()
-        found = [pa.field(name, kind) for name, kind in outputs if name is not None and kind is not None]
-        return found if len(found) == len(outputs) else ()
 
     def _plan(self, sql: str) -> pa.Schema | None:
         if sql not in self._schemas:
