@@ -1,4 +1,4 @@
-"""Finds the queries of a statement, and their parts: common tables, operands and outputs."""
+"""Finds the queries of a statement, and their parts: operands and outputs."""
 
 from __future__ import annotations
 
@@ -22,13 +22,11 @@ class QueryBody:
 
     Attributes:
         tokens: of the query.
-        common_tables: tokens of each definition in its WITH.
         operands: SELECTs, VALUES and bracketed queries between its set operators.
         tail: ORDER BY, LIMIT and what follows.
     """
 
     tokens: range
-    common_tables: Sequence[range]
     operands: Sequence[range]
     tail: range
 
@@ -50,7 +48,7 @@ def find_bodies(text: SqlText) -> Sequence[QueryBody]:
 
 def _read_body(text: SqlText, tokens: range) -> QueryBody:
     words = text.words
-    at, common_tables = _skip_common_tables(text, tokens)
+    at = _skip_common_tables(text, tokens)
     operands = []
     begin, end = at, tokens.stop
     for i in outside(text, range(at, tokens.stop)):
@@ -62,18 +60,16 @@ def _read_body(text: SqlText, tokens: range) -> QueryBody:
             operands.append(range(begin, i))
             begin = i + 1 + (words[i + 1] in {"ALL", "DISTINCT"})
     operands.append(range(begin, end))
-    return QueryBody(tokens, common_tables, operands, range(end, tokens.stop))
+    return QueryBody(tokens, operands, range(end, tokens.stop))
 
 
-def _skip_common_tables(text: SqlText, tokens: range) -> tuple[int, Sequence[range]]:
-    """Return the token behind WITH and its definitions, and these."""
+def _skip_common_tables(text: SqlText, tokens: range) -> int:
+    """Return the token behind WITH and its definitions."""
     words, at = text.words, tokens.start
-    found: list[range] = []
     if words[at] != "WITH":
-        return at, found
+        return at
     at += 1 + (words[at + 1] == "RECURSIVE")
     while text.is_name(at):
-        begin = at
         at += 1
         if words[at] == "(":
             at = _behind(text, at)
@@ -82,11 +78,10 @@ def _skip_common_tables(text: SqlText, tokens: range) -> tuple[int, Sequence[ran
         if words[at] != "(":
             break
         at = _behind(text, at)
-        found.append(range(begin, at))
         if words[at] != ",":
             break
         at += 1
-    return at, found
+    return at
 
 
 def _behind(text: SqlText, opening: int) -> int:
@@ -109,26 +104,12 @@ def find_outputs(text: SqlText, operand: range) -> Sequence[range]:
         if words[i] in _AFTER_OUTPUTS and not (words[i] == "FROM" and words[i - 1] == "DISTINCT"):
             end = i
             break
-    return list(split(text, range(at, end)))
-
-
-def split(text: SqlText, tokens: range) -> Iterator[range]:
-    """Yield the tokens between the commas of a list."""
-    begin = tokens.start
-    for i in outside(text, tokens):
-        if text.words[i] == ",":
-            yield range(begin, i)
+    outputs, begin = [], at
+    for i in outside(text, range(at, end)):
+        if words[i] == ",":
+            outputs.append(range(begin, i))
             begin = i + 1
-    yield range(begin, tokens.stop)
-
-
-def find_column(text: SqlText, expression: range) -> str | None:
-    """Return the name of a column; None if an expression is something else."""
-    words, first = text.words, expression.start
-    if len(expression) % 2 == 0 or words[first] in {"NULL", "TRUE", "FALSE"}:
-        return None
-    is_column = all(text.is_name(i) if (i - first) % 2 == 0 else words[i] == "." for i in expression)
-    return text.name(expression.stop - 1) if is_column else None
+    return [*outputs, range(begin, end)]
 
 
 def outside(text: SqlText, tokens: range) -> Iterator[int]:

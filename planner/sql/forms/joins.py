@@ -19,7 +19,7 @@ _ONE_SIDED: Final = frozenset({"SEMI", "ANTI"})
 _CLAUSES: Final = ("where", "group", "having", "qualify", "windows")
 
 
-@for_texts(r"\A\s*FROM\b(?!.*\bSELECT\b)")
+@for_texts(r"\A\s*from\b(?!.*\bselect\b)")
 def columns_of_from(tree: Tree) -> None:
     """Select all columns where a query that begins with FROM has no SELECT.
 
@@ -29,7 +29,7 @@ def columns_of_from(tree: Tree) -> None:
     tree.is_changed = True  # sqlglot reads it so
 
 
-@for_texts(r"\b(?:SEMI|ANTI)\s+JOIN\b")
+@for_texts(r"\b(?:semi|anti)\s+join\b")
 def sides_of_joins(tree: Tree) -> None:
     """Write the side of semi and anti joins.
 
@@ -42,7 +42,7 @@ def sides_of_joins(tree: Tree) -> None:
             tree.is_changed = True
 
 
-@for_texts(r"\bUSING\s*\(")
+@for_texts(r"\busing\s*\(")
 def merged_columns(tree: Tree) -> None:
     """Write columns of USING by the side that has them; DataFusion takes the relation whose name is first.
 

@@ -8,7 +8,7 @@ from memwal.errors import LanceGatewayError, UnsupportedError
 from planner.sql.rules.tree import Tree, for_texts, read_name
 
 
-@for_texts(r"\bORDER\s+BY\s+ALL\b")
+@for_texts(r"\border\s+by\s+all\b")
 def order_by_all(tree: Tree) -> None:
     """Sort by the numbers of the outputs instead of by ALL, which DataFusion reads as a column.
 
@@ -42,7 +42,7 @@ def _is_all(key: exp.Expr) -> bool:
     return key.name.upper() == "ALL"
 
 
-@for_texts(r"\bWITH\s+TIES\b")
+@for_texts(r"\bwith\s+ties\b")
 def fetch_with_ties(tree: Tree) -> None:
     """Keep the rows that tie with the last one by their rank.
 
@@ -107,7 +107,7 @@ def _refuse_percent(tree: Tree, fetch: exp.Fetch) -> None:
         raise tree.error(fetch, message, UnsupportedError)
 
 
-@for_texts(r"\bFETCH\s+(?:FIRST|NEXT)\b")
+@for_texts(r"\bfetch\s+(?:first|next)\b")
 def fetch(tree: Tree) -> None:
     """Write FETCH as LIMIT, the only form that DataFusion has.
 

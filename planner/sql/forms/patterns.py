@@ -12,7 +12,7 @@ from planner.sql.rules.tree import Tree, for_texts
 _WILDCARDS: Final = frozenset("%_")
 
 
-@for_texts(r"\bESCAPE\b")
+@for_texts(r"\bescape\b")
 def like_escapes(tree: Tree) -> None:
     r"""Escape patterns with the backslash, the only escape character that DataFusion has.
 

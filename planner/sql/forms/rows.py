@@ -10,14 +10,14 @@ from sqlglot import exp
 from memwal.errors import UnsupportedError
 from planner.sql.rules.tree import Tree, for_texts, is_unstable
 
-_GAP: Final = r"(?:\s|--[^\n]*\n|/\*.*?\*/)*"
-_BRACKET: Final = rf"(?:ROW\b{_GAP})?\("
+_GAP: Final = r"(?:\s|--[^\n]*\n|/\*.*?\*/)*+"
+_BRACKET: Final = rf"(?:row\b{_GAP})?\("
 _STRICT: Final[dict[type[exp.Expr], type[exp.Expr]]] = {exp.LTE: exp.LT, exp.GTE: exp.GT}
 _COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 _SIMPLE: Final = (exp.Column, exp.Literal, exp.Parameter, exp.Anonymous, exp.Paren, exp.Null, exp.Boolean)
 
 
-@for_texts(rf"\bIN{_GAP}\({_GAP}VALUES\b")
+@for_texts(rf"\bin{_GAP}\({_GAP}values\b")
 def listed_values(tree: Tree) -> None:
     """Write VALUES behind IN as a list.
 
@@ -35,8 +35,8 @@ def listed_values(tree: Tree) -> None:
 
 
 @for_texts(
-    rf"\){_GAP}(?:(?:=|<>|!=|[<>]=?){_GAP}{_BRACKET}|(?:NOT\b{_GAP})?BETWEEN\b{_GAP}{_BRACKET}"
-    rf"|(?:NOT\b{_GAP})?IN{_GAP}\({_GAP}(?:\(|(?:SELECT|WITH|VALUES|ROW)\b))"
+    rf"\){_GAP}(?:(?:=|<>|!=|[<>]=?){_GAP}{_BRACKET}|(?:not\b{_GAP})?between\b{_GAP}{_BRACKET}"
+    rf"|(?:not\b{_GAP})?in{_GAP}\({_GAP}(?:\(|(?:select|with|values|row)\b))"
 )
 def row_values(tree: Tree) -> None:
     """Compare rows field by field, as the standard does.

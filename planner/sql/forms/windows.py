@@ -12,7 +12,7 @@ from planner.sql.rules.tree import Tree, for_texts, read_name
 _PARTS: Final = ("partition_by", "order", "spec")
 
 
-@for_texts(r"\b(?:PRECEDING|FOLLOWING|ROW)\s+EXCLUDE\b")
+@for_texts(r"\b(?:preceding|following|row)\s+exclude\b")
 def frame_exclusions(tree: Tree) -> None:
     """Leave EXCLUDE NO OTHERS out of window frames, which is the default.
 
@@ -37,7 +37,7 @@ def frame_exclusions(tree: Tree) -> None:
         tree.is_changed = True
 
 
-@for_texts(r"\bWINDOW\b|\bOVER\s*\(\s*(?!(?:PARTITION|ORDER|ROWS|RANGE|GROUPS)\b)[\w\"`]")
+@for_texts(r"\bwindow\b|\bover\s*\(\s*(?!(?:partition|order|rows|range|groups)\b)[\w\"`]")
 def named_windows(tree: Tree) -> None:
     """Write out windows that begin with the name of another one, which DataFusion ignores.
 

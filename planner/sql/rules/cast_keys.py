@@ -7,7 +7,7 @@ from sqlglot import exp
 from planner.sql.rules.tree import Tree, for_texts, read_name
 
 
-@for_texts(r"(?:cast\s*\(|::).*\bgroup\s+by\b")
+@for_texts(r"\bgroup\s+by\b", r"cast\s*\(|::")
 def cast_keys(tree: Tree) -> None:
     """Hide casts in outputs that are sorted by another output with the name of what is cast.
 

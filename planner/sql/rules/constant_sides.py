@@ -19,7 +19,7 @@ _CONDITIONS: Final = (exp.Where, exp.Join, exp.Having, exp.Qualify)
 
 
 @for_texts(
-    r"(?:\b\d[\w.]*|'|\b(?:END|NULL|TRUE|FALSE|CURRENT_\w+))\s*(?:=|<(?!>)|>)"
+    r"(?:\b\d[\w.]*|'|\b(?:end|null|true|false|current_\w+))\s*(?:=|<(?!>)|>)"
     r"|[)\]}]\s*(?:=|[<>]=?)\s*(?![\d'$>=])"
 )
 def constant_sides(tree: Tree) -> None:

@@ -26,6 +26,6 @@ SELECT id, rank() OVER (ORDER BY log2(n)) FROM p ORDER BY sqrt(f), ln(2)
 SELECT id, rank() OVER (ORDER BY coalesce(log2(n), NULL)) FROM p ORDER BY coalesce(sqrt(f), NULL), ln(2)
 
 ## a sum with one of them
-SELECT id FROM p ORDER BY ln(abs(n) + 1) + price, 1 - abs(f) * n
+SELECT id, n, price, f FROM p ORDER BY ln(abs(n) + 1) + price, 1 - abs(f) * n
 --
-SELECT id FROM p ORDER BY coalesce(ln(abs(n) + 1) + price, NULL), 1 - abs(f) * n
+SELECT id, n, price, f FROM p ORDER BY coalesce(ln(abs(n) + 1) + price, NULL), 1 - abs(f) * n

@@ -50,6 +50,7 @@ NAMES = {
     "SELECT DISTINCT k, k FROM t": ["k", "k"],
     "SELECT * FROM (SELECT id, k AS id FROM t) q": ["id", "id"],
     "SELECT id FROM (SELECT id, k AS id FROM t) q": ["id"],
+    "SELECT *, id FROM (SELECT id, k AS id FROM t) q": ["id", "id", "id"],
     "SELECT x + y AS z FROM (SELECT id, id FROM t) q (x, y)": ["z"],
     "WITH c AS (SELECT *, id FROM t), d AS (SELECT c.*, c.k FROM c) SELECT * FROM d": [
         *("id", "k", "s"),
