@@ -48,6 +48,7 @@ from planner.search.search_call import (
 )
 from planner.sql.dialects.names import NamedTable
 from planner.sql.edits import Edit, Piece, Slot, splice
+from planner.sql.forms import FORMS, write_forms
 from planner.sql.limits import SHALLOW_WORDS, SIZE_WORDS, check_depth, check_literal_sizes, find_sizes
 from planner.sql.references import (
     MAX_RELATIONS,
@@ -58,7 +59,6 @@ from planner.sql.references import (
 )
 from planner.sql.rewrites.misread_clauses import MISREAD, refuse_misread
 from planner.sql.row_lineage import LINEAGE_WORDS, LineageScopes
-from planner.sql.standard.spell_out import spell_out
 from planner.sql.tokens import VECTOR, PlacedMessage, SqlText, number_parameters, quote, tokenize
 from planner.system.catalogs.functions import OWN_NAMES
 from planner.tables.state.extended_tables import Extension, split_extension
@@ -107,11 +107,10 @@ def bind(
         if table.primary_key and reference.as_of is None:
             key_query = find_key_query(
                 text,
-                site,
+                site.parts,
                 table=reference.table,
                 columns=table.declared_schema.names,
                 primary_key=table.primary_key,
-                slots=binder.slots,
             )
     return BoundStatement(
         sql,
@@ -159,7 +158,7 @@ class _Binder:
                 what = "view" if text.words[2] == "VIEW" else "table or view"
                 raise text.error(site.first, f"The name of a {what} is expected, and it is none")
             text = show_table(text, meaning.name, is_view=meaning.table is None)
-        text = spell_out(text, (name_asker(self._asker), postgres_words))
+        text = write_forms(text, (name_asker(self._asker), postgres_words, *FORMS))
         self.catalog_functions |= OWN_NAMES.intersection(text.names.values())
         return text
 

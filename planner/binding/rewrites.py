@@ -16,9 +16,6 @@ from typing import Final
 from planner.binding.distance_operators import DISTANCE_WORDS, find_called_distances, rewrite_distances
 from planner.bridge.json.functions import JSON_FUNCTIONS
 from planner.sql.edits import Edit
-from planner.sql.rewrites.cast_keys import rewrite_cast_keys
-from planner.sql.rewrites.clauses import rewrite_fetch
-from planner.sql.rewrites.constant_sides import OPPOSITES, exchange_constant_sides
 from planner.sql.rewrites.extremes import mended_extremes
 from planner.sql.rewrites.outer_qualifiers import qualify_outer_names
 from planner.sql.rewrites.quantified_comparisons import rewrite_quantified_comparisons
@@ -87,7 +84,6 @@ def _note_json(text: SqlText, names: Names) -> Iterator[Edit]:
 
 REWRITES: Final = (
     Rewrite(frozenset(map(str.upper, JSON_FUNCTIONS)), _note_json),
-    Rewrite(frozenset({"FETCH"}), lambda text, _: rewrite_fetch(text)),
     Rewrite(
         frozenset({"IN", "ANY", "SOME", "ALL"}),
         lambda text, names: rewrite_quantified_comparisons(text, names.relations, names.find_names_among),
@@ -96,7 +92,6 @@ REWRITES: Final = (
         DISTANCE_WORDS,
         _rewrite_distances,
     ),
-    Rewrite(frozenset({"GROUP"}), lambda text, _: rewrite_cast_keys(text)),
     Rewrite(frozenset({"EXISTS"}), lambda text, _: rewrite_exists_of_one_row(text)),
     Rewrite(frozenset({NESTED}), lambda text, _: rewrite_nullable_subqueries(text)),
     Rewrite(
@@ -111,6 +106,4 @@ REWRITES: Final = (
         frozenset({"MIN", "MAX", "COUNT"}),
         lambda text, names: mended_extremes(text, names.find_number_columns),
     ),
-    # Last, so that what stands around an operand moves with it.
-    Rewrite(frozenset(OPPOSITES), lambda text, _: exchange_constant_sides(text)),
 )

@@ -252,9 +252,8 @@ class Frames:
             return context.sql(text, param_values=dict(values) or None)
 
         if sql not in known:
-            plan_part = partial(self._plan_part, context, values, known)
             try:
-                known[sql] = self.schema(plan_unique(StatementKind.QUERY, plan, sql, sql, plan_part))
+                known[sql] = self.schema(plan_unique(StatementKind.QUERY, plan, sql, sql))
             except Exception as error:  # noqa: BLE001 - raised below, each time that the part is asked for
                 known[sql] = error
         found = known[sql]
@@ -375,7 +374,7 @@ def _plan_named(
     if MULTISETS.search(text):
         text, _ = number_equal_rows(text, plan_part)
         written, shown = number_equal_rows(written, plan_part)
-    frame = plan_unique(bound.kind, replan, text, written, plan_part)
+    frame = plan_unique(bound.kind, replan, text, written)
     names = bound.result_names
     shown = {name: names.get(old, old) for name, old in {**shown, **frame.shown}.items()}
     frame.shown = {**names, **shown}

@@ -14,9 +14,11 @@ from typing import Final
 import pyarrow as pa
 from cachetools import LRUCache
 
+from planner.sql.rules.cast_keys import cast_keys
 from planner.sql.rules.ceilings import ceilings
 from planner.sql.rules.computed_lists import computed_lists
 from planner.sql.rules.computed_sort_keys import computed_sort_keys
+from planner.sql.rules.constant_sides import constant_sides
 from planner.sql.rules.contained_lists import contained_lists
 from planner.sql.rules.decimal_elements import decimal_elements
 from planner.sql.rules.decimal_literals import decimal_literals
@@ -89,6 +91,8 @@ RULES: Final[tuple[Rule, ...]] = (
     dotted_fields,
     uuid_literals,
     computed_sort_keys,
+    cast_keys,
+    constant_sides,
 )
 _KEPT_TEXTS: Final = 1024
 _WORDS: Final = re.compile(r"\w+")

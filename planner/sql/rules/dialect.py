@@ -6,6 +6,7 @@ A statement that is read and written again has the same plan; tests compare the 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, ClassVar, Final
 
@@ -52,7 +53,7 @@ _JSON_CLAUSES: Final = {
     ("WITHOUT", "UNIQUE", "KEYS"): ("compares_keys", False),
     ("WITHOUT", "UNIQUE"): ("compares_keys", False),
 }
-_QUERY: Final = re.compile(r"[\s(]*(?:SELECT|WITH|FROM|TABLE|--|/\*)", re.IGNORECASE)
+_QUERY: Final = re.compile(r"[\s(]*(?:SELECT|WITH|FROM|TABLE|VALUES|--|/\*)", re.IGNORECASE)
 """The start of a query; sqlglot logs other statements that it does not read."""
 _BEFORE_QUERIES: Final = re.compile(
     r"\s*(?:EXPLAIN|DESCRIBE|DESC)\b(?:\s+(?:ANALYZE|VERBOSE|FORMAT\s+\w+))*\s+(?=SELECT|WITH|\(|VALUES)",
@@ -62,6 +63,8 @@ _PIPE: Final = "|>"
 """Syntax that sqlglot reads as another one: pipes lose the names of relations."""
 _LOST: Final = ("pivots", "hints", "sort", "cluster", "distribute")
 """Parts of a query that are read, and not written."""
+_LITERALS: Final = frozenset({TokenType.NUMBER, TokenType.STRING})
+_BEHIND_ELEMENTS: Final = frozenset({TokenType.COMMA, TokenType.R_PAREN})
 _MAY_BE_LOST: Final = re.compile(r"pivot|\bwith\s*\(|\b(?:sort|cluster|distribute)\b", re.IGNORECASE)
 _NEGATED: Final = (exp.In, exp.Between, exp.Like, exp.ILike, exp.SimilarTo, exp.Is)
 
@@ -118,6 +121,7 @@ class DataFusion(Postgres):
         KEYWORDS: ClassVar[dict[str, TokenType]] = {
             **Postgres.Tokenizer.KEYWORDS,
             "FLOAT": TokenType.FLOAT,
+            "MINUS": TokenType.EXCEPT,
             "TINYINT": TokenType.TINYINT,
         }
 
@@ -129,6 +133,7 @@ class DataFusion(Postgres):
             *PostgresParser.FUNC_TOKENS,
             *(TokenType.DATABASE, TokenType.SCHEMA),
         }
+        ID_VAR_TOKENS: ClassVar[set[TokenType]] = PostgresParser.ID_VAR_TOKENS | {TokenType.FETCH}
         FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
             name: parser
             for name, parser in PostgresParser.FUNCTION_PARSERS.items()
@@ -167,6 +172,36 @@ class DataFusion(Postgres):
             if self._match(TokenType.IN):
                 return exp.StrPosition(this=self._parse_bitwise(), substr=arguments[0])
             return exp.Anonymous(this="position", expressions=arguments)
+
+        def _parse_assignment(self) -> exp.Expr | None:
+            """Parse a literal of a list at once, since lists may be long; and what sqlglot reads."""
+            is_element = self._next is not None and self._next.token_type in _BEHIND_ELEMENTS
+            if is_element and self._curr.token_type in _LITERALS:
+                return self._parse_primary()
+            return super()._parse_assignment()
+
+        def _parse_csv(self, parse_method: Callable[[], Any], sep: TokenType = TokenType.COMMA) -> list[Any]:
+            """Parse a list, which does not end with a comma."""
+
+            def parse() -> Any:  # noqa: ANN401 - sqlglot has no types here
+                found = parse_method()
+                if found is None and self._prev and self._prev.token_type is sep:
+                    self.raise_error("Expected an element of the list")
+                return found
+
+            return super()._parse_csv(parse, sep)
+
+        def _parse_limit(
+            self,
+            this: exp.Expr | None = None,
+            top: bool = False,  # noqa: FBT001, FBT002
+            skip_limit_token: bool = False,  # noqa: FBT001, FBT002
+        ) -> exp.Expr | None:
+            """Parse LIMIT, and FETCH FIRST or NEXT behind the outputs; FETCH is otherwise a name."""
+            is_name = top or self._next is None or self._next.text.upper() not in {"FIRST", "NEXT"}
+            if self._curr and self._curr.token_type is TokenType.FETCH and is_name:
+                return this
+            return super()._parse_limit(this, top, skip_limit_token)
 
         def _parse_bracket(self, this: exp.Expr | None = None) -> exp.Expr | None:
             """Parse `MAP {key: value}`, which is a function of two lists; and what sqlglot reads."""
@@ -253,7 +288,8 @@ def parse_query(sql: str) -> exp.Query | None:
     if _PIPE in sql or _QUERY.match(sql) is None:
         return None
     try:
-        trees = _DIALECT.parse(sql)
+        # sqlglot misreads $1 before a text that ends with ''.
+        trees = _DIALECT.parse(f"{sql}\n")
     except (SqlglotError, ValueError, RecursionError):
         return None
     root = trees[0] if len(trees) == 1 else None

@@ -14,7 +14,7 @@ from memwal.errors import InvalidInputError, LanceGatewayError
 from memwal.transforms.determinism import has_unstable_call
 from planner.sql.rules.dialect import write_sql
 from planner.sql.rules.types import Operations, Types
-from planner.sql.tokens import PlacedMessage
+from planner.sql.tokens import PlacedMessage, fold
 
 Family: TypeAlias = Literal[
     "decimal", "floating", "integer", "instant", "zoned", "date", "text", "bytes", "other"
@@ -70,6 +70,11 @@ def find_family(kind: pa.DataType) -> Family:
 def is_unstable(node: exp.Expr) -> bool:
     """Return whether an expression calls a function whose result changes from call to call."""
     return has_unstable_call([call.name.upper() for call in node.find_all(exp.Func)])
+
+
+def read_name(identifier: exp.Expr) -> str:
+    """Return an identifier as DataFusion reads it."""
+    return identifier.name if identifier.args.get("quoted") else fold(identifier.name)
 
 
 class Tree:
@@ -213,6 +218,18 @@ class Tree:
         schema = self._plan(write_sql(_with_common_tables(query, query)))
         return () if schema is None else list(schema)
 
+    def find_fields(self, output: exp.Expr) -> Sequence[pa.Field]:
+        """Return the columns that an output of a SELECT stands for, without an alias; none if not known."""
+        select = output.parent_select
+        if select is None:
+            return ()
+        probe = select.copy()
+        for key in ("with_", "distinct", "order", "limit", "offset"):
+            probe.set(key, None)
+        probe.set("expressions", [output.copy()])
+        schema = self._plan(write_sql(_with_common_tables(probe, output)))
+        return () if schema is None else list(schema)
+
     def _find_known(self, query: exp.Expr) -> Sequence[pa.Field]:
         """Return the columns of a query or a relation if all are known without a plan; none for others."""
         outputs = self._types.find_outputs(query) or ()
@@ -244,12 +261,12 @@ def _with_common_tables(probe: exp.Query, expression: exp.Expr) -> exp.Query:
         with_ = node if isinstance(node, exp.With) else node.args.get("with_")
         if isinstance(with_, exp.With) and with_ is not inner:
             is_recursive |= bool(with_.args.get("recursive"))
-            level = list(with_.expressions)
+            visible: list[exp.CTE] = with_.expressions
             if not with_.args.get("recursive"):
-                level = level[: next((at for at, table in enumerate(level) if table is inner), None)]
-            known = {table.alias for table in tables}
+                visible = visible[: next((at for at, one in enumerate(visible) if one is inner), None)]
+            taken = {table.alias for table in tables}
             # Those of outer queries come first, since inner ones may read them.
-            tables = [*(table for table in level if table.alias not in known), *tables]
+            tables = [*(table for table in visible if table.alias not in taken), *tables]
         inner, node = node, node.parent
     if not tables:
         return probe

@@ -1,4 +1,4 @@
-"""Finds the queries of a statement, and their parts: common tables, operands, outputs and order."""
+"""Finds the queries of a statement, and their parts: common tables, operands and outputs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from planner.sql.tokens import QUOTED, STRING, SqlText
+from planner.sql.tokens import SqlText
 
 _STARTS: Final = frozenset({"SELECT", "WITH", "VALUES"})
 _SET_OPERATIONS: Final = frozenset({"UNION", "INTERSECT", "EXCEPT", "MINUS"})
@@ -17,21 +17,6 @@ _CLOSERS: Final = frozenset({")", "]", "}", "END"})
 
 
 @dataclass(frozen=True, slots=True)
-class SetOperator:
-    """UNION, INTERSECT or EXCEPT between two operands.
-
-    Attributes:
-        at: its token.
-        word: the operation; EXCEPT for MINUS.
-        keeps_all: whether ALL stands behind it.
-    """
-
-    at: int
-    word: str
-    keeps_all: bool
-
-
-@dataclass(frozen=True, slots=True)
 class QueryBody:
     """A query, with all that belongs to it alone.
 
@@ -39,14 +24,12 @@ class QueryBody:
         tokens: of the query.
         common_tables: tokens of each definition in its WITH.
         operands: SELECTs, VALUES and bracketed queries between its set operators.
-        operators: one fewer.
         tail: ORDER BY, LIMIT and what follows.
     """
 
     tokens: range
     common_tables: Sequence[range]
     operands: Sequence[range]
-    operators: Sequence[SetOperator]
     tail: range
 
 
@@ -68,7 +51,7 @@ def find_bodies(text: SqlText) -> Sequence[QueryBody]:
 def _read_body(text: SqlText, tokens: range) -> QueryBody:
     words = text.words
     at, common_tables = _skip_common_tables(text, tokens)
-    operands, operators = [], []
+    operands = []
     begin, end = at, tokens.stop
     for i in outside(text, range(at, tokens.stop)):
         word = words[i]
@@ -77,11 +60,9 @@ def _read_body(text: SqlText, tokens: range) -> QueryBody:
             break
         if word in _SET_OPERATIONS and not (words[i - 1] == "*" and words[i + 1] == "("):
             operands.append(range(begin, i))
-            keeps_all = words[i + 1] == "ALL"
-            operators.append(SetOperator(i, "EXCEPT" if word == "MINUS" else word, keeps_all))
             begin = i + 1 + (words[i + 1] in {"ALL", "DISTINCT"})
     operands.append(range(begin, end))
-    return QueryBody(tokens, common_tables, operands, operators, range(end, tokens.stop))
+    return QueryBody(tokens, common_tables, operands, range(end, tokens.stop))
 
 
 def _skip_common_tables(text: SqlText, tokens: range) -> tuple[int, Sequence[range]]:
@@ -131,19 +112,6 @@ def find_outputs(text: SqlText, operand: range) -> Sequence[range]:
     return list(split(text, range(at, end)))
 
 
-def find_sort_keys(text: SqlText, tail: range) -> Sequence[range]:
-    """Return the tokens of each key of the ORDER BY with which a tail begins."""
-    words = text.words
-    if not tail or words[tail.start : tail.start + 2] != ("ORDER", "BY"):
-        return ()
-    first, end = tail.start + 2, tail.stop
-    for i in outside(text, range(first, tail.stop)):
-        if words[i] in _TAILS:
-            end = i
-            break
-    return list(split(text, range(first, end)))
-
-
 def split(text: SqlText, tokens: range) -> Iterator[range]:
     """Yield the tokens between the commas of a list."""
     begin = tokens.start
@@ -152,27 +120,6 @@ def split(text: SqlText, tokens: range) -> Iterator[range]:
             yield range(begin, i)
             begin = i + 1
     yield range(begin, tokens.stop)
-
-
-def split_alias(text: SqlText, output: range) -> tuple[range, str | None]:
-    """Return the expression of an output, and its alias."""
-    words, last = text.words, output.stop - 1
-    if len(output) > 2 and words[last - 1] == "AS":
-        return range(output.start, last - 1), text.name(last)
-    before = words[last - 1]
-    is_alias = len(output) > 1 and text.is_name(last) and words[last] != "END" and before != "OVER"
-    if is_alias and (before in {")", "]", "0", STRING, QUOTED, "END"} or text.is_name(last - 1)):
-        return range(output.start, last), text.name(last)
-    return output, None
-
-
-def find_column(text: SqlText, expression: range) -> str | None:
-    """Return the name of a column; None if an expression is something else."""
-    words, first = text.words, expression.start
-    if len(expression) % 2 == 0 or words[first] in {"NULL", "TRUE", "FALSE"}:
-        return None
-    is_column = all(text.is_name(i) if (i - first) % 2 == 0 else words[i] == "." for i in expression)
-    return text.name(expression.stop - 1) if is_column else None
 
 
 def outside(text: SqlText, tokens: range) -> Iterator[int]:

@@ -14,11 +14,11 @@ from typing import Final
 from sqlglot import exp
 
 from memwal.errors import UnsupportedError
+from planner.sql.forms import write_forms_of_expression
 from planner.sql.forms.json_values import TYPED, WRITTEN
 from planner.sql.limits import check_depth, check_literal_sizes
 from planner.sql.rewrites.misread_clauses import refuse_misread
 from planner.sql.rules.dialect import parse_query
-from planner.sql.standard.spell_out import spell_out
 from planner.sql.tokens import tokenize
 
 _JSON: Final = re.compile("json", re.IGNORECASE)
@@ -39,7 +39,7 @@ def mend_expression(expression: str, *, reads_json: bool = False) -> str:
     refuse_misread(text)
     check_depth(text)
     check_literal_sizes(text)
-    written = spell_out(text, is_expression=True).sql
+    written = write_forms_of_expression(text).sql
     if _JSON.search(written):
         _refuse_json(written, TYPED if reads_json else WRITTEN, reads_json=reads_json)
     return written

@@ -153,7 +153,7 @@ class _RowsPlan:
             if MULTISETS.search(text):
                 text, _ = number_equal_rows(text, find_schema)
                 written, _ = number_equal_rows(written, find_schema)
-            frame = plan_unique(bound.kind, plan, text, written, find_schema)
+            frame = plan_unique(bound.kind, plan, text, written)
             is_typed = values is not None or not bound.parameter_count
             if is_typed and may_lose_fractions(text, instants_of(self.schemas.values())):
                 refuse_lost_fractions(frame)

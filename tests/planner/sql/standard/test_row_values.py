@@ -43,6 +43,7 @@ CONDITIONS = {
     "(id + k, s) = (2, 'a') OR (id, k) = (6, 3)": "(id + k = 2 AND s = 'a') OR (id = 6 AND k = 3)",
     "id IN (VALUES (1), (3), (k + 1))": "id = 1 OR id = 3 OR id = k + 1",
     "id NOT IN (VALUES (1), (NULL))": "NOT (id = 1 OR id = NULL)",
+    "(id, k) IN (VALUES (1, 1), (NULL, 2))": "(id = 1 AND k = 1) OR (id = NULL AND k = 2)",
     "((id, k) = (1, 1)) IS NULL": "(id = 1 AND k = 1) IS NULL",
 }
 # DuckDB compares rows with those of subqueries as the standard does.
