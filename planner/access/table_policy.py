@@ -35,7 +35,7 @@ from planner.bridge.row_expressions import (
     run_on_own_thread,
 )
 from planner.predicates.predicate import Predicate, decode
-from planner.sql.standard.row_expressions import mend_expression
+from planner.sql.row_expressions import mend_expression
 
 logger = logging.getLogger(__name__)
 

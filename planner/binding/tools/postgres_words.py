@@ -21,7 +21,7 @@ from planner.system.catalogs.relations import INFORMATION_SCHEMA, PG_CATALOG
 _MARKS: Final = (
     # What follows begins with one of these characters, which most of a long list of numbers does not have.
     r"(?=[acfgopqrtx:_\"])"
-    r"(?:\bpg_|\boid\b|\breg(?:class|type|proc|namespace|role)\b|\bto_reg|::\s*name\b|\bas\s+name\s*\)"
+    r"(?:\bpg_|\boid\b|\breg(?:class|type|proc|namespace|role)|\bto_reg|::\s*name\b|\bas\s+name\s*\)"
     r"|\"char\"|::\s*information_schema|\bxid\b|_description\b|_privilege\b|\bformat_type\b"
     r"|\bquote_(?:ident|literal|nullable)\b|\bcurrent_setting\b|\bgenerate_subscripts\b)"
 )

@@ -31,17 +31,16 @@ from planner.sql.tokens import SqlText, number_parameters, tokenize
 
 FORMS: Final[tuple[Rule, ...]] = (
     refused_functions,
+    like_escapes,
     json_values,
     synonyms,
     time_formats,
+    sides_of_joins,
+    columns_of_from,
     local_times,
     based_integers,
     uuids,
-    fractions,
     symmetric_ranges,
-    like_escapes,
-    sides_of_joins,
-    columns_of_from,
     counted_rows,
     frame_exclusions,
     order_by_all,
@@ -51,6 +50,7 @@ FORMS: Final[tuple[Rule, ...]] = (
     fetch_with_ties,
     fetch,
     merged_columns,
+    fractions,
     listed_values,
     row_values,
 )

@@ -39,16 +39,21 @@ _TESTS: Final[tuple[tuple[Callable[[pa.DataType], bool], Family], ...]] = (
 )
 
 
+_CAPITALS: Final = re.compile(r"(?<!\\)[A-Z]+")
+
+
 def for_texts(*patterns: str) -> Callable[[_R], _R]:
     """Mark a rule as one that changes only texts in which all of some patterns are found.
 
-    A text that concerns no rule is not parsed. What is searched is in small letters, and the types of columns
+    A text that concerns no rule is not parsed. What is searched is in small letters, as the pattern is once
+    its capital letters, but for escapes, are made small, and the types of columns
     and parameters are part of it: they are written before the text, as in
     `decimal128(10, 2) timestamp[us, tz=europe/berlin] select ..`.
     """
 
     def mark(rule: _R) -> _R:
-        rule.patterns = [re.compile(pattern, re.DOTALL) for pattern in patterns]  # type: ignore[attr-defined]
+        small = [_CAPITALS.sub(lambda found: found[0].lower(), pattern) for pattern in patterns]
+        rule.patterns = [re.compile(pattern, re.DOTALL) for pattern in small]  # type: ignore[attr-defined]
         return rule
 
     return mark
@@ -218,6 +223,12 @@ class Tree:
         schema = self._plan(write_sql(_with_common_tables(query, query)))
         return () if schema is None else list(schema)
 
+    def _find_known(self, query: exp.Expr) -> Sequence[pa.Field]:
+        """Return the columns of a query or a relation if all are known without a plan; none for others."""
+        outputs = self._types.find_outputs(query) or ()
+        found = [pa.field(name, kind) for name, kind in outputs if name is not None and kind is not None]
+        return found if len(found) == len(outputs) else ()
+
     def find_fields(self, output: exp.Expr) -> Sequence[pa.Field]:
         """Return the columns that an output of a SELECT stands for, without an alias; none if not known."""
         select = output.parent_select
@@ -229,12 +240,6 @@ class Tree:
         probe.set("expressions", [output.copy()])
         schema = self._plan(write_sql(_with_common_tables(probe, output)))
         return () if schema is None else list(schema)
-
-    def _find_known(self, query: exp.Expr) -> Sequence[pa.Field]:
-        """Return the columns of a query or a relation if all are known without a plan; none for others."""
-        outputs = self._types.find_outputs(query) or ()
-        found = [pa.field(name, kind) for name, kind in outputs if name is not None and kind is not None]
-        return found if len(found) == len(outputs) else ()
 
     def _plan(self, sql: str) -> pa.Schema | None:
         if sql not in self._schemas:

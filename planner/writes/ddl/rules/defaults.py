@@ -9,7 +9,7 @@ from memwal.rules import DEFAULT, ColumnDefault, build_row_rules, drop_default
 from memwal.rules.defaults import Change
 from memwal.rules.expressions import evaluate_expressions
 from planner.bridge.row_expressions import rewrite_expression
-from planner.sql.standard.row_expressions import mend_expression
+from planner.sql.row_expressions import mend_expression
 from planner.writes.ddl.statement import Reader
 from planner.writes.dml.values.assignment import assign
 
