@@ -130,6 +130,8 @@ def _choose(kind: str, operand: exp.Expr) -> str:
 
 def _write_call(tree: Tree, call: exp.Anonymous, *, is_over_nothing: bool) -> exp.Expr | None:
     name, arguments = call.name.lower(), call.expressions
+    if name == "current_setting" and arguments and isinstance(arguments[0], exp.Literal):
+        return None  # a constant, see `session_functions`
     if name in FUNCTION_NAMES:
         function = CATALOG_FUNCTIONS.get((name, len(arguments)))
         if function is None:
