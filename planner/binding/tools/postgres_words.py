@@ -19,9 +19,11 @@ from planner.system.catalogs.pg_catalog import ALWAYS_EMPTY
 from planner.system.catalogs.relations import INFORMATION_SCHEMA, PG_CATALOG
 
 _MARKS: Final = (
-    r"pg_|oid|reg(?:class|type|proc|namespace|role)|to_reg|::name|as name|\"char\"|::information_schema"
-    r"|_description|_privilege|format_type|quote_(?:ident|literal|nullable)|current_setting"
-    r"|generate_subscripts"
+    # What follows begins with one of these characters, which most of a long list of numbers does not have.
+    r"(?=[acfgopqrtx:_\"])"
+    r"(?:\bpg_|\boid\b|\breg(?:class|type|proc|namespace|role)|\bto_reg|::\s*name\b|\bas\s+name\s*\)"
+    r"|\"char\"|::\s*information_schema|\bxid\b|_description\b|_privilege\b|\bformat_type\b"
+    r"|\bquote_(?:ident|literal|nullable)\b|\bcurrent_setting\b|\bgenerate_subscripts\b)"
 )
 """A text without any of these has nothing of PostgreSQL's own."""
 _PLAIN_TYPES: Final[Mapping[str, str]] = MappingProxyType(
@@ -128,6 +130,8 @@ def _choose(kind: str, operand: exp.Expr) -> str:
 
 def _write_call(tree: Tree, call: exp.Anonymous, *, is_over_nothing: bool) -> exp.Expr | None:
     name, arguments = call.name.lower(), call.expressions
+    if name == "current_setting" and arguments and isinstance(arguments[0], exp.Literal):
+        return None  # a constant, see `session_functions`
     if name in FUNCTION_NAMES:
         function = CATALOG_FUNCTIONS.get((name, len(arguments)))
         if function is None:

@@ -11,7 +11,7 @@ from planner.sql.rules.tree import Tree, for_texts, is_unstable
 _CONDITIONAL: Final = frozenset({"COALESCE", "NVL", "NVL2", "IFNULL"})
 
 
-@for_texts(r"\bin\s*\((?!\s*(?:select|with)\b).*\b(?:case|coalesce|nvl2?|ifnull|select)\b")
+@for_texts(r"\bin\s*\((?!\s*(?:select|with)\b)", r"\b(?:case|coalesce|nvl2?|ifnull)\b|\bselect\b.*\bselect\b")
 def computed_lists(tree: Tree) -> None:
     """Compare with CASE, and what becomes CASE, outside of lists.
 

@@ -65,8 +65,6 @@ _PIPE: Final = "|>"
 """Syntax that sqlglot reads as another one: pipes lose the names of relations."""
 _LOST: Final = ("pivots", "hints", "sort", "cluster", "distribute")
 """Parts of a query that are read, and not written."""
-_LITERALS: Final = frozenset({TokenType.NUMBER, TokenType.STRING})
-_BEHIND_ELEMENTS: Final = frozenset({TokenType.COMMA, TokenType.R_PAREN})
 _MAY_BE_LOST: Final = re.compile(r"pivot|\bwith\s*\(|\b(?:sort|cluster|distribute)\b", re.IGNORECASE)
 _NEGATED: Final = (exp.In, exp.Between, exp.Like, exp.ILike, exp.SimilarTo, exp.Is)
 
@@ -184,13 +182,6 @@ class DataFusion(Postgres):
             if self._match(TokenType.IN):
                 return exp.StrPosition(this=self._parse_bitwise(), substr=arguments[0])
             return exp.Anonymous(this="position", expressions=arguments)
-
-        def _parse_assignment(self) -> exp.Expr | None:
-            """Parse a literal of a list at once, since lists may be long; and what sqlglot reads."""
-            is_element = self._next is not None and self._next.token_type in _BEHIND_ELEMENTS
-            if is_element and self._curr.token_type in _LITERALS:
-                return self._parse_primary()
-            return super()._parse_assignment()
 
         def _parse_csv(self, parse_method: Callable[[], Any], sep: TokenType = TokenType.COMMA) -> list[Any]:
             """Parse a list, which does not end with a comma."""

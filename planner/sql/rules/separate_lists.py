@@ -15,10 +15,7 @@ _LITERAL: Final = r"\s*(?:'[^']*'|-?[\d.]+|\$\d+|true|false)\s*"
 _COMPUTED: Final = rf"\bin\s*\((?!{_LITERAL}(?:,{_LITERAL})*\))(?!\s*(?:select|with)\b)"
 
 
-@for_texts(
-    rf"{_COMPUTED}.*\b(?:in|or)\b|\b(?:in|or)\b.*{_COMPUTED}|null parameters.*\bin\b.*\b(?:in|or)\b"
-    r"|null parameters.*\bor\b.*\bin\b"
-)
+@for_texts(rf"{_COMPUTED}|null parameters", r"\b(?:in|or)\b.*\b(?:in|or)\b")
 def separate_lists(tree: Tree) -> None:
     """Hide from the simplifier that lists with more than literals have one operand.
 

@@ -17,7 +17,7 @@ _KEPT: Final[frozenset[Family]] = frozenset({"decimal", "floating", "integer", "
 
 @for_texts(
     r"\b(?:coalesce|nvl2?|ifnull|nullif|greatest|least|make_array|case|array|union|except|intersect)\b.*['$]"
-    r"|\b(?:bool|boolean|true|false)\b.*\bbetween\b.*'|\$\d.*\b(?:union|except|intersect)\b|\b(?:where|having|on)[\s(]+\$\d"
+    r"|\b(?:bool|boolean|true|false)\b.*\bbetween\b.*'|^[^$]*\$\d.*\b(?:union|except|intersect)\b|\b(?:where|having|on)[\s(]+\$\d"
 )
 def untyped_values(tree: Tree) -> None:
     """Cast a text literal, and a parameter of an unknown type, beside values that are no numbers or texts.

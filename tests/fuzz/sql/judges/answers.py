@@ -39,7 +39,8 @@ def type_difference(left: pa.Schema, right: pa.Schema) -> str | None:
     """Columns that have other names or types of another sort.
 
     Views of text are text, and what may be NULL may differ. So may widths: DataFusion's plans and batches
-    differ in them, and the gateway gives what it advertised.
+    differ in them, and the gateway gives what it advertised. So may units of times: the gateway casts dates
+    to times of microseconds.
     """
     if left.names != right.names:
         return f"columns {left.names} and {right.names}"
@@ -58,6 +59,8 @@ def _sort(data_type: pa.DataType) -> object:
         return "float"
     if pa.types.is_large_string(data_type):
         return pa.string()
+    if pa.types.is_timestamp(data_type):
+        return pa.timestamp("us", data_type.tz)
     return _plain(data_type)
 
 
