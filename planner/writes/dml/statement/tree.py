@@ -42,6 +42,7 @@ _JSON_WORDS: Final = frozenset({"KEY", "VALUE", "FORMAT", "ABSENT", "ON", "RETUR
 class _Parser(DataFusion.Parser):
     """Parses statements that write, and notes the places of their parts."""
 
+    STRING_ALIASES = True
     FUNCTION_PARSERS: ClassVar[dict[str, Any]] = DataFusion.Parser.FUNCTION_PARSERS | {
         name: lambda self, name=name: self._parse_json_call(name) for name in _JSON_CALLS
     }
