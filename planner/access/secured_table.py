@@ -52,7 +52,7 @@ class SecuredTable:
         if self.access.is_unrestricted:
             return None
         try:
-            return plan_policy(base.schema, self.access)
+            return plan_policy(base.schema, self.access, base.uuid_columns)
         except InvalidInputError as error:
             # Principals must not see the text of a policy that restricts them.
             logger.error("the access policy of table %r can't be applied: %s", self.name, error)  # noqa: TRY400
@@ -133,6 +133,7 @@ def check_table_access(table: Table, access: TableAccess) -> None:
         InvalidInputError: they don't fit; the message quotes the policy, so it is for administrators only.
     """
     try:
-        plan_policy(table.base().schema, access)
+        base = table.base()
+        plan_policy(base.schema, access, base.uuid_columns)
     except InvalidInputError as error:
         raise InvalidInputError(f"table {table.name!r}: {error}") from error

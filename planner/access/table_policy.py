@@ -35,7 +35,7 @@ from planner.bridge.row_expressions import (
     run_on_own_thread,
 )
 from planner.predicates.predicate import Predicate, decode
-from planner.sql.standard.row_expressions import mend_expression
+from planner.sql.row_expressions import mend_expression
 
 logger = logging.getLogger(__name__)
 
@@ -88,40 +88,45 @@ class TablePolicy:
         return frozenset(needed)
 
 
-def plan_policy(schema: pa.Schema, access: TableAccess) -> TablePolicy:
+def plan_policy(schema: pa.Schema, access: TableAccess, uuids: frozenset[str] = frozenset()) -> TablePolicy:
     """Plan restrictions for the columns of a table; the last plans are cached.
 
     Args:
         schema: all columns of the table.
         access: the restrictions.
+        uuids: columns of UUIDs, which are texts in small letters.
 
     Raises:
         InvalidInputError: the restrictions don't fit; the message quotes the policy.
     """
     masks = tuple(sorted(access.masks.items()))
-    return _plan_policy(schema, access.row_filter, masks, access.hidden_columns)
+    return _plan_policy(schema, access.row_filter, masks, access.hidden_columns, uuids)
 
 
 @lru_cache(maxsize=_PLANS)
 def _plan_policy(
-    schema: pa.Schema, row_filter: str | None, masks: tuple[tuple[str, str], ...], hidden: frozenset[str]
+    schema: pa.Schema,
+    row_filter: str | None,
+    masks: tuple[tuple[str, str], ...],
+    hidden: frozenset[str],
+    uuids: frozenset[str],
 ) -> TablePolicy:
     for does, named in (("hides", sorted(hidden)), ("masks", [column for column, _ in masks])):
         for column in named:
             if column not in schema.names:
                 msg = f"the policy {does} column {column!r}, which does not exist"
                 raise InvalidInputError(f"{msg}; there are: {', '.join(schema.names)}")
-    row_filter = None if row_filter is None else _mend("row filter", row_filter, schema)
-    masks = tuple((column, _mend(f"mask of column {column!r}", one, schema)) for column, one in masks)
+    row_filter = None if row_filter is None else _mend("row filter", row_filter, schema, uuids)
+    masks = tuple((column, _mend(f"mask of column {column!r}", one, schema, uuids)) for column, one in masks)
     fitted = {column: _plan_mask(schema, column, expression) for column, expression in masks}
     visible = pa.schema([field for field in schema if field.name not in hidden])
     pushed, condition, columns = _plan_row_filter(schema, row_filter)
     return TablePolicy(visible, pushed, decode(pushed, schema), condition, columns, fitted)
 
 
-def _mend(what: str, expression: str, schema: pa.Schema) -> str:
+def _mend(what: str, expression: str, schema: pa.Schema, uuids: frozenset[str]) -> str:
     try:
-        return rewrite_expression(mend_expression(expression, schema, reads_json=True), schema)
+        return rewrite_expression(mend_expression(expression, reads_json=True), schema, uuids)
     except LanceGatewayError as error:
         raise _policy_error(f"{what} {expression!r}", error) from error
 

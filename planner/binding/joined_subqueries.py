@@ -18,9 +18,9 @@ from planner.binding.changes.positions import STATE_FUNCTIONS
 from planner.binding.names import NameResolver
 from planner.search.search_call import SearchFunction
 from planner.sql.edits import Edit, apply_edits
+from planner.sql.forms import write_forms
 from planner.sql.references import find_references
 from planner.sql.rewrites.misread_clauses import has_unnested_columns
-from planner.sql.standard.spell_out import spell_out
 from planner.sql.subqueries.dialect import RewritingError, parse_query, parse_unchecked, write_parameter
 from planner.sql.subqueries.domains import output_names
 from planner.sql.subqueries.rewriting import (
@@ -82,7 +82,7 @@ def join_mistaken(sql: str, resolver: NameResolver, schema: str = MAIN_SCHEMA) -
         return None
     is_mistaken = "LATERAL" in text.words or has_unnested_columns(text)
     try:
-        before, query = _divide(spell_out(text))
+        before, query = _divide(write_forms(text))
         try:
             statement = read_statement(query, resolver, schema)
         except RewritingError:
@@ -136,7 +136,7 @@ def _check_beside_calls(text: SqlText, resolver: NameResolver, schema: str) -> N
         UnsupportedError: there is one.
     """
     try:
-        _, query = _divide(spell_out(text))
+        _, query = _divide(write_forms(text))
         read = read_statement(_write_stand_ins(tokenize(query)), resolver, schema, parse_unchecked)
     except (RewritingError, LanceGatewayError, RecursionError):
         return  # it is not known, or binding raises it
@@ -178,7 +178,7 @@ def join_unplanned(sql: str, resolver: NameResolver, schema: str = MAIN_SCHEMA) 
         LanceGatewayError: it is no statement.
     """
     try:
-        before, query = _divide(spell_out(tokenize(sql)))
+        before, query = _divide(write_forms(tokenize(sql)))
         return _join(before, read_statement(query, resolver, schema))
     except RecursionError:
         msg = "it is nested too deeply"

@@ -9,19 +9,13 @@ each module has an example.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
-
-import pyarrow as pa
 
 from planner.binding.distance_operators import DISTANCE_WORDS, find_called_distances, rewrite_distances
 from planner.bridge.json.functions import JSON_FUNCTIONS
 from planner.sql.edits import Edit
-from planner.sql.rewrites.cast_keys import rewrite_cast_keys
-from planner.sql.rewrites.clauses import rewrite_fetch
-from planner.sql.rewrites.computed_lists import compute_lists_by_row
-from planner.sql.rewrites.constant_sides import OPPOSITES, exchange_constant_sides
 from planner.sql.rewrites.extremes import mended_extremes
 from planner.sql.rewrites.outer_qualifiers import qualify_outer_names
 from planner.sql.rewrites.quantified_comparisons import rewrite_quantified_comparisons
@@ -30,11 +24,6 @@ from planner.sql.rewrites.scalar_subqueries import (
     rewrite_nullable_subqueries,
     rewrite_scalar_totals,
 )
-from planner.sql.rewrites.separate_lists import separate_lists
-from planner.sql.standard.instants.late_bins import bin_late_instants
-from planner.sql.standard.instants.late_comparisons import COMPARISONS, compare_late_dates
-from planner.sql.standard.instants.late_truncations import truncate_late_instants
-from planner.sql.standard.instants.late_years import compare_late_years
 from planner.sql.tokens import SqlText
 
 NESTED: Final = "SELECT .. SELECT"
@@ -51,7 +40,6 @@ class Names:
         find_names_among: returns the tables that are read among some tokens, and their columns.
         find_number_columns: returns the columns that are numbers in all tables, and those that may be NaN.
         find_plain: returns the columns that have no fields in any table.
-        find_instants: returns the columns that are timestamps of one type in all tables, with that type.
         find_vectors: returns the columns that hold vectors.
         keep_vector: keeps a long vector, and returns the text that stands for it.
         replaced: ranges of tokens, first and last, that other text replaces.
@@ -64,7 +52,6 @@ class Names:
     find_names_among: Callable[[range], Collection[str]]
     find_number_columns: Callable[[], tuple[Collection[str], Collection[str]]]
     find_plain: Callable[[], Collection[str]]
-    find_instants: Callable[[], Mapping[str, pa.DataType]]
     find_vectors: Callable[[], frozenset[str]]
     keep_vector: Callable[[list[float]], str]
     replaced: Sequence[tuple[int, int]]
@@ -97,18 +84,14 @@ def _note_json(text: SqlText, names: Names) -> Iterator[Edit]:
 
 REWRITES: Final = (
     Rewrite(frozenset(map(str.upper, JSON_FUNCTIONS)), _note_json),
-    Rewrite(frozenset({"FETCH"}), lambda text, _: rewrite_fetch(text)),
     Rewrite(
         frozenset({"IN", "ANY", "SOME", "ALL"}),
         lambda text, names: rewrite_quantified_comparisons(text, names.relations, names.find_names_among),
     ),
-    Rewrite(frozenset({"IN"}), lambda text, _: separate_lists(text)),
-    Rewrite(frozenset({"IN"}), lambda text, _: compute_lists_by_row(text)),
     Rewrite(
         DISTANCE_WORDS,
         _rewrite_distances,
     ),
-    Rewrite(frozenset({"GROUP"}), lambda text, _: rewrite_cast_keys(text)),
     Rewrite(frozenset({"EXISTS"}), lambda text, _: rewrite_exists_of_one_row(text)),
     Rewrite(frozenset({NESTED}), lambda text, _: rewrite_nullable_subqueries(text)),
     Rewrite(
@@ -123,22 +106,4 @@ REWRITES: Final = (
         frozenset({"MIN", "MAX", "COUNT"}),
         lambda text, names: mended_extremes(text, names.find_number_columns),
     ),
-    Rewrite(
-        COMPARISONS | {"IN", "BETWEEN", "DISTINCT", "NULLIF", "CASE"},
-        lambda text, names: compare_late_dates(text, names.find_instants),
-    ),
-    Rewrite(
-        frozenset({"DATE_TRUNC", "DATETRUNC"}),
-        lambda text, names: truncate_late_instants(text, names.find_instants),
-    ),
-    Rewrite(
-        frozenset({"DATE_BIN"}),
-        lambda text, names: bin_late_instants(text, names.find_instants),
-    ),
-    Rewrite(
-        frozenset({"EXTRACT", "DATE_PART", "DATEPART"}),
-        lambda text, names: compare_late_years(text, names.find_instants),
-    ),
-    # Last, so that what stands around an operand moves with it.
-    Rewrite(frozenset(OPPOSITES), lambda text, _: exchange_constant_sides(text)),
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, reduce
@@ -58,15 +58,22 @@ def register_row_functions(context: SessionContext) -> None:
     register_json(context, ROW_FUNCTIONS, _Calls())
 
 
-def rewrite_expression(expression: str, schema: pa.Schema) -> str:
-    """Rewrite an expression over the columns of one row by the rules for queries."""
+def tell_uuids(schema: pa.Schema, names: Collection[str]) -> pa.Schema:
+    """Return a schema with the type of UUIDs for columns of texts that are UUIDs."""
+    return pa.schema([one.with_type(pa.uuid()) if one.name in names else one for one in schema])
+
+
+def rewrite_expression(expression: str, schema: pa.Schema, uuids: Collection[str] = ()) -> str:
+    """Rewrite an expression over the columns of one row, some of them of UUIDs, by the rules for queries."""
 
     def rewrite() -> str:
         context = policy_context()
         context.register_record_batches(_TABLE, [[pa.RecordBatch.from_pylist([], schema)]])
         head, tail = "SELECT (", f") FROM {_TABLE}"
         query = f"{head}{expression}\n{tail}"
-        rewritten = apply_rules(query, [schema], (), lambda sql: context.sql(sql).schema())
+        rewritten = apply_rules(
+            query, {_TABLE: tell_uuids(schema, uuids)}, {}, lambda sql: context.sql(sql).schema()
+        )
         return expression if rewritten == query else rewritten.removeprefix(head).removesuffix(tail)
 
     return run_on_own_thread(rewrite)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -24,6 +24,7 @@ from planner.binding.bound_statement import (
 )
 from planner.binding.substrait import Bound, BoundPlan
 from planner.bridge.json.functions import WRITERS, register_writer
+from planner.bridge.row_expressions import tell_uuids
 from planner.bridge.run_control import stream_batches
 from planner.bridge.types.plain_types import normalize_schema
 from planner.plans.checks.mistaken_plans import MOVING_RULE, SUSPECT, TOTALS, check_plan
@@ -32,7 +33,7 @@ from planner.plans.checks.unplanned_subqueries import refuse_unplanned_subquerie
 from planner.plans.contexts import Contexts
 from planner.plans.errors import translate_error
 from planner.plans.forms.corrected_texts import plan_text
-from planner.plans.forms.json_types import mark_json, optimize_typed, type_json
+from planner.plans.forms.json_types import mark_json, type_json
 from planner.plans.forms.multisets import MULTISETS, number_equal_rows
 from planner.plans.forms.planned_frame import PlannedFrame, number_names, plan_unique
 from planner.plans.leaves.making import make_leaf
@@ -45,7 +46,6 @@ from planner.search.search_call import SearchCall
 from planner.search.search_scan import build_search_leaf
 from planner.sql.rewrites.scalar_subqueries import keep_conditions_in_place
 from planner.sql.rules import RewrittenTexts
-from planner.tables.sources.base_table import BaseTable
 from planner.tables.state.catalog import Catalog
 from planner.tables.visibility.visibility import Visibility
 
@@ -174,16 +174,31 @@ class Frames:
         register(context)
         schemas = [leaf.schema for leaf in leaves.values()]
         try:
-            nulls = () if typing else [name for name, value in values.items() if not value.is_valid]
-            replan = partial(plan_text, context, bound.kind, values=values, nulls=nulls, is_typed=not untyped)
+            replan = partial(
+                plan_text,
+                context,
+                bound.kind,
+                values=values,
+                is_typed=not untyped,
+                is_mended=bound.is_mended,
+            )
             plan_part = partial(self._plan_part, context, values, {})
-            types = [value.type for value in values.values()]
+            types = {name: value.type for name, value in values.items()}
             read = (catalog.table(one.table, one.as_of).base for one in bound.references)
-            told = [_tell_uuids(*pair) for pair in zip(schemas, read, strict=True)]
-            text = self._rewritten.rewrite(text, told, types, plan_part)
+            uuids = (tell_uuids(one, base.uuid_columns) for one, base in zip(schemas, read, strict=True))
+            told = dict(zip(leaves, uuids, strict=True))
+            nulls = () if typing else tuple(name for name, value in values.items() if not value.is_valid)
+            text = self._rewritten.rewrite(text, told, types, plan_part, nulls)
             if not WRITERS.isdisjoint(bound.json_functions):
-                text, written = self._type_json(
-                    context, run, register, None if untyped else values, text, written
+                text, written = (
+                    mark_json(one)
+                    if untyped
+                    else type_json(
+                        one,
+                        partial(self._plan_part, context, values, {}),
+                        partial(register_writer, context, run),
+                    )
+                    for one in (text, written)
                 )
             frame = _plan_named(bound, replan, text, written, plan_part)
             text = frame.text
@@ -237,39 +252,14 @@ class Frames:
             return context.sql(text, param_values=dict(values) or None)
 
         if sql not in known:
-            plan_part = partial(self._plan_part, context, values, known)
             try:
-                known[sql] = self.schema(plan_unique(StatementKind.QUERY, plan, sql, sql, plan_part))
+                known[sql] = self.schema(plan_unique(StatementKind.QUERY, plan, sql, sql))
             except Exception as error:  # noqa: BLE001 - raised below, each time that the part is asked for
                 known[sql] = error
         found = known[sql]
         if isinstance(found, Exception):
             raise found
         return found
-
-    def _type_json(
-        self,
-        context: SessionContext,
-        run: QueryRun,
-        register_tables: Callable[[SessionContext], None],
-        values: Mapping[str, pa.Scalar] | None,
-        *texts: str,
-    ) -> Iterator[str]:
-        """Return texts in which functions that write JSON take values of one type, and register them.
-
-        Args:
-            context: of the statement.
-            run: its execution.
-            register_tables: registers its tables in a context.
-            values: of placeholders; None leaves them in place.
-            texts: of the statement.
-        """
-        if values is None:
-            return map(mark_json, texts)
-        typed = self._contexts.make(typing=True, sorts_whole=False)
-        register_tables(typed)
-        optimize = partial(optimize_typed, typed, values, partial(self._plan_part, typed, values, {}))
-        return (type_json(text, optimize, partial(register_writer, context, run)) for text in texts)
 
     def refuse_unplanned(self, frame: DataFrame, bound: Bound, run: QueryRun) -> None:
         """Refuse a plan with subqueries that DataFusion does not run.
@@ -384,19 +374,11 @@ def _plan_named(
     if MULTISETS.search(text):
         text, _ = number_equal_rows(text, plan_part)
         written, shown = number_equal_rows(written, plan_part)
-    frame = plan_unique(bound.kind, replan, text, written, plan_part)
+    frame = plan_unique(bound.kind, replan, text, written)
     names = bound.result_names
     shown = {name: names.get(old, old) for name, old in {**shown, **frame.shown}.items()}
     frame.shown = {**names, **shown}
     return frame
-
-
-def _tell_uuids(schema: pa.Schema, base: BaseTable) -> pa.Schema:
-    """Return the columns of a leaf, with the type of UUIDs for texts that are UUIDs."""
-    if not base.uuid_columns:
-        return schema
-    names = base.uuid_columns
-    return pa.schema([one.with_type(pa.uuid()) if one.name in names else one for one in schema])
 
 
 def _list_wrong_rules(text: str, *, moving: bool) -> list[str]:

@@ -286,7 +286,7 @@ def test_a_region_is_handed_over_both_ways(both: Making, statement: str):
     assert turned_away[1:] == [0, 0, 0]
 
 
-@pytest.mark.soak  # Beside other load, LanceDB may be turned away for long.
+@pytest.mark.slow
 def test_a_region_is_handed_over_while_the_gateway_writes_to_it(both: Making):
     table = both("unsharded")
     table.hold_ms = 600

@@ -38,6 +38,8 @@ from memwal.writing.table.splitting import check_new_rules
 _log = logging.getLogger(__name__)
 _SHARED_SECONDS = 300.0
 """A region that another writer was turned away from is let go after each write for this long."""
+_LOOK_SECONDS = 0.05
+"""Between looks whether that writer has claimed it."""
 
 
 class RegionWriter:
@@ -86,6 +88,8 @@ class RegionWriter:
         """Newest entry of the claim that was lost, and the monotonic time when that was noticed."""
         self._was_looked_at = False
         self._shared_until = -math.inf
+        self._gives_turn = False
+        self._turn_until = -math.inf
         self.last_epoch = 0
         self._in_flight: Request | None = None
         self._failure: LanceGatewayError | None = None
@@ -439,6 +443,7 @@ class RegionWriter:
             self.abandon()  # What is claimed next is of the table that is there now.
         self._claim = None
         started = time.monotonic()
+        self._leave_turn(deadline)
         after = self.last_epoch if holder is not None else None
         # Who reads before it writes has to have the region; other rows can go to its owner.
         spares_owner = bool(group) and holder is None and self._options.ownership is OwnershipPolicy.FORWARD
@@ -460,6 +465,7 @@ class RegionWriter:
             self._is_shared or (lost_at is not None and self._was_turned_away(claim, *lost_at))
         ):
             self._shared_until = time.monotonic() + _SHARED_SECONDS
+            self._gives_turn = True
         self._claim, self.last_epoch = claim, claim.epoch
         self.ownership.announce(claim)  # Not earlier: who hears of it may send rows at once.
         self.counters.claims += 1
@@ -479,6 +485,20 @@ class RegionWriter:
             self._close_claim()
         except LanceGatewayError as error:
             _log.warning("a region that another writer waits for was not flushed: %s", error)
+        if self._gives_turn:
+            self._turn_until = time.monotonic() + self._options.hold_ms / 1000
+            self._gives_turn = False
+
+    def _leave_turn(self, deadline: float) -> None:
+        """Leave a region that was let go to the writer that has claimed it before, for as long as a hold.
+
+        That writer tries again and again; one that writes all the time would have the region each time.
+        """
+        until = min(self._turn_until, deadline)
+        while time.monotonic() < until and not self._stopped.wait(_LOOK_SECONDS):
+            if self.ownership.read_newest_manifest(self._table()).writer_epoch != self.last_epoch:
+                break
+        self._turn_until = -math.inf
 
     def _was_turned_away(self, claim: Claim, position: int, noticed_at: float) -> bool:
         """Return whether who claimed the region before this claim gave up, since it can't read the log.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 import pyarrow as pa
@@ -11,8 +11,8 @@ from datafusion import DataFrame, SessionContext
 
 from planner.binding.bound_statement import StatementKind
 from planner.plans.checks.unordered_extremes import EXTREMES_OF_GROUPS, has_unordered_extremes
+from planner.plans.forms.planned_frame import PlannedFrame
 from planner.sql.rewrites.extremes import ordered_extremes
-from planner.sql.rewrites.separate_lists import apply_separate_lists
 from planner.sql.tokens import quote
 
 # DataFusion expands * in the square of the number of columns: 2,000 take it a third of a second.
@@ -25,9 +25,9 @@ def plan_text(
     text: str,
     written: str,
     values: Mapping[str, pa.Scalar],
-    nulls: Collection[str],
     *,
     is_typed: bool,
+    is_mended: bool,
 ) -> DataFrame:
     """Plan a statement, and name its columns after the text as it was written.
 
@@ -37,17 +37,15 @@ def plan_text(
         text: of the statement for DataFusion, with corrections.
         written: the same without corrections.
         values: of placeholders in the text.
-        nulls: names of those that are NULL, without "$".
         is_typed: whether all placeholders have values.
+        is_mended: whether corrections have given names to outputs; rules keep those that are words.
     """
 
     def plan(sql: str) -> DataFrame:
         whole = _WHOLE_TABLE.fullmatch(sql)
         if whole is not None:
             return context.table(whole["table"]).alias(whole["alias"])
-        return context.sql(
-            apply_separate_lists(sql, nulls) if nulls else sql, param_values=dict(values) or None
-        )
+        return context.sql(sql, param_values=dict(values) or None)
 
     frame = plan(text) if text == written else _plan_either(plan, text, written)
     may_be_wrong = is_typed and EXTREMES_OF_GROUPS.search(text) is not None
@@ -55,11 +53,12 @@ def plan_text(
         frame = _plan_either(plan, ordered_extremes(text), ordered_extremes(written))
     elif text == written:
         return frame
-    if kind is StatementKind.QUERY:
-        names = frame.schema().names
+    names = frame.schema().names
+    if kind is StatementKind.QUERY and (is_mended or not all(map(str.isidentifier, names))):
+        old_names = names
         with suppress(Exception):  # What was written may have types that only the correction brings together.
             names = plan(written).schema().names
-        for old, new in zip(frame.schema().names, names, strict=True):
+        for old, new in zip(old_names, names, strict=True):
             if old != new:
                 frame = frame.with_column_renamed(quote(old), new)
     return frame
@@ -68,7 +67,7 @@ def plan_text(
 def _plan_either(plan: Callable[[str], DataFrame], mended: str, written: str) -> DataFrame:
     """Plan the corrected text, or, if types don't fit it, the text as it was written."""
     try:
-        frame = plan(mended)
+        frame = PlannedFrame(plan(mended).df)
         frame.optimized_logical_plan()  # raises if types don't fit
     except Exception as error:  # noqa: BLE001 - the text as it was written may succeed
         try:

@@ -8,7 +8,7 @@ from memwal.errors import UnsupportedError
 from planner.sql.rules.tree import Tree, for_texts, is_unstable
 
 
-@for_texts(r"\bA?SYMMETRIC\b")
+@for_texts(r"\ba?symmetric\b")
 def symmetric_ranges(tree: Tree) -> None:
     """Write BETWEEN SYMMETRIC as two ranges; ASYMMETRIC is the default.
 

@@ -22,8 +22,8 @@ expression in place of the column prevents both. In other positions, the join fi
 for other rows follows from whether the subquery has rows and NULLs. This reads the subquery twice, so it must
 be repeatable and not correlated. Otherwise, a comparison with ALL or ANY is correct, but slower, since it
 compares every pair of rows. A constant as a member becomes a condition of the subquery, which DataFusion
-combines wrongly with others there (see `constant_sides`), unless its value may change. What totals have for
-no rows would be lost in a join: they are values.
+combines wrongly with others there (see `planner.sql.rules.constant_sides`), unless its value may change. What
+totals have for no rows would be lost in a join: they are values.
 
 These comparisons are joins that keep names: if the subquery reads a relation with the name of an outer one,
 `orders.n >= orders.n` would compare a column with itself.
@@ -38,7 +38,6 @@ from enum import Enum
 from memwal.errors import UnsupportedError
 from memwal.transforms.determinism import has_unstable_call
 from planner.sql.edits import Copy, Edit, Piece
-from planner.sql.rewrites.constant_sides import reads_no_columns
 from planner.sql.rewrites.scalar_subqueries import (
     find_condition_of_one_row,
     is_in_value_list,
@@ -97,6 +96,13 @@ _REPEATABLE = frozenset(
 _COUNTS = "CASE WHEN count(*) = 0 THEN 0 WHEN count(*) = count(member) THEN 1 ELSE 2 END"
 _MEMBERS = ' AS "membership"(member)'
 _CONJUNCTS = frozenset({TruthPosition.CONJUNCT, TruthPosition.DENIED_CONJUNCT})
+
+
+_CONSTANT_WORDS = frozenset(
+    {"NULL", "TRUE", "FALSE", "DATE", "TIME", "TIMESTAMP", "INTERVAL", "CASE", "WHEN", "THEN", "ELSE", "END"}
+    | {"AND", "OR", "NOT", "IS", "AT", "ZONE", "WITH", "WITHOUT", "CURRENT_DATE", "CURRENT_TIME"}
+    | {"CURRENT_TIMESTAMP", "DOUBLE", "PRECISION", "AS"}
+)
 
 
 class _Plan(Enum):
@@ -229,7 +235,7 @@ def _rewrite_membership(text: SqlText, membership: _Membership, subject: int, pl
         return
     if plan is _Plan.NULL_AWARE_JOIN:
         yield from Edit.wrap(begin, end, "nullif(nullif(", ", NULL), NULL)")
-    elif plan is _Plan.JOIN and reads_no_columns(text, range(subject, membership.first)):
+    elif plan is _Plan.JOIN and _reads_no_columns(text, range(subject, membership.first)):
         yield from Edit.wrap(begin, end, "CASE WHEN random() < 2 THEN ", " END")
     if text.words[membership.first : membership.last + 1] != tuple(operator.split()):
         yield Edit.replace(first, last, f" {operator} ")
@@ -327,3 +333,20 @@ def _has_alias(text: SqlText, i: int) -> bool:
     if text.words[i - 1] not in _BEFORE_RELATIONS:
         return False
     return following in {"AS", QUOTED} or (text.is_name(i + 1) and following not in _AFTER_RELATIONS)
+
+
+def _reads_no_columns(text: SqlText, tokens: range) -> bool:
+    """Return whether an operand is made of constants alone, as far as its words tell."""
+    words = text.words
+    if any(words[i] in {"SELECT", "WITH", "OVER"} and words[i - 1] == "(" for i in tokens):
+        return False
+    return all(not text.is_name(i) or _is_no_column(text, i) for i in tokens)
+
+
+def _is_no_column(text: SqlText, i: int) -> bool:
+    """Return whether a name is certainly that of a function or of a type, or a word of an expression."""
+    words = text.words
+    if words[i - 1] == "." or words[i + 1] == ".":
+        return False
+    is_type = words[i - 1] in {"AS", "::"}
+    return words[i + 1] == "(" or is_type or (words[i] in _CONSTANT_WORDS and words[i] != QUOTED)

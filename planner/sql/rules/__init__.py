@@ -7,14 +7,18 @@ private, views are expanded, and the types of columns and parameters are known.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final
 
 import pyarrow as pa
 from cachetools import LRUCache
 
+from planner.sql.rules.cast_keys import cast_keys
 from planner.sql.rules.ceilings import ceilings
+from planner.sql.rules.computed_lists import computed_lists
 from planner.sql.rules.computed_sort_keys import computed_sort_keys
+from planner.sql.rules.constant_sides import constant_sides
 from planner.sql.rules.contained_lists import contained_lists
 from planner.sql.rules.decimal_elements import decimal_elements
 from planner.sql.rules.decimal_literals import decimal_literals
@@ -24,20 +28,27 @@ from planner.sql.rules.dialect import find_query, parse_query, write_sql
 from planner.sql.rules.disjoint_lists import disjoint_lists
 from planner.sql.rules.dotted_fields import dotted_fields
 from planner.sql.rules.integer_arithmetic import integer_arithmetic
+from planner.sql.rules.late_instants import late_instants
 from planner.sql.rules.listed_arrays import listed_arrays
+from planner.sql.rules.logarithms import logarithms
 from planner.sql.rules.lossy_casts import lossy_casts
 from planner.sql.rules.matched_texts import matched_texts
 from planner.sql.rules.mixed_bytes import mixed_bytes
 from planner.sql.rules.multiplied_intervals import multiplied_intervals
 from planner.sql.rules.null_replacements import null_replacements
+from planner.sql.rules.number_texts import number_texts
 from planner.sql.rules.padded_texts import padded_texts
 from planner.sql.rules.powers import powers
+from planner.sql.rules.read_texts import read_texts
 from planner.sql.rules.real_literals import real_literals
 from planner.sql.rules.repeated_groups import repeated_groups
 from planner.sql.rules.rounded_decimals import rounded_decimals
+from planner.sql.rules.separate_lists import separate_lists
 from planner.sql.rules.short_times import short_times
 from planner.sql.rules.time_units import time_units
+from planner.sql.rules.times_of_day import times_of_day
 from planner.sql.rules.tree import Rule, Tree, concerns
+from planner.sql.rules.types import Operations
 from planner.sql.rules.untyped_values import untyped_values
 from planner.sql.rules.uuid_literals import uuid_literals
 from planner.sql.rules.wide_decimals import wide_decimals
@@ -45,8 +56,13 @@ from planner.sql.rules.windows_of_times import windows_of_times
 from planner.sql.rules.zoned_times import zoned_times
 
 RULES: Final[tuple[Rule, ...]] = (
+    separate_lists,
+    computed_lists,
+    powers,
     null_replacements,
+    logarithms,
     listed_arrays,
+    number_texts,
     decimal_literals,
     decimal_elements,
     decimals_as_doubles,
@@ -55,7 +71,10 @@ RULES: Final[tuple[Rule, ...]] = (
     ceilings,
     padded_texts,
     wide_decimals,
+    times_of_day,
+    read_texts,
     short_times,
+    late_instants,
     time_units,
     zoned_times,
     untyped_values,
@@ -65,7 +84,6 @@ RULES: Final[tuple[Rule, ...]] = (
     disjoint_lists,
     matched_texts,
     contained_lists,
-    powers,
     repeated_groups,
     windows_of_times,
     defaults_of_rows,
@@ -73,23 +91,34 @@ RULES: Final[tuple[Rule, ...]] = (
     dotted_fields,
     uuid_literals,
     computed_sort_keys,
+    cast_keys,
+    constant_sides,
 )
 _KEPT_TEXTS: Final = 1024
+_WORDS: Final = re.compile(r"\w+")
+_WITHOUT_NAMES: Final = re.compile(
+    r"""(?<!\()\*|\*(?!\))|\b(?:natural|table)\b|"\s*(?:\bas\b\s*)?(?:"[^"]*"|\w+)\s*\("""
+)
+"""Texts that may read columns without their names: by `*`, in joins of equal names, under other names."""
 
 
 def apply_rules(
     sql: str,
-    schemas: Sequence[pa.Schema],
-    types: Sequence[pa.DataType],
+    schemas: Mapping[str, pa.Schema],
+    types: Mapping[str, pa.DataType],
     find_schema: Callable[[str], pa.Schema],
+    operations: Operations | None = None,
+    nulls: Collection[str] = (),
 ) -> str:
     """Rewrite a query, or EXPLAIN of one, by the rules.
 
     Args:
         sql: the text for DataFusion.
-        schemas: of its tables.
-        types: of its parameters.
+        schemas: name of a table in the text -> its columns.
+        types: name of a parameter, without "$" -> its type.
         find_schema: plans a query over the same tables and parameters, and returns the schema of its result.
+        operations: their types as other texts have told them, by the same settings of DataFusion.
+        nulls: names of the parameters that are NULL, without "$".
 
     Returns:
         The text; the same one if no rule changes it, or if sqlglot does not read it.
@@ -97,8 +126,8 @@ def apply_rules(
     Raises:
         LanceGatewayError: a rule refuses the statement.
     """
-    kinds = {str(kind) for kind in (*types, *(kind for schema in schemas for kind in schema.types))}
-    searched = f"{' '.join(kinds)} {sql}"
+    kinds = {str(kind) for kind in (*types.values(), *_list_read_types(sql, schemas))}
+    searched = f"{' '.join(sorted(kinds))}{' null parameters' * bool(nulls)} {sql}".lower()
     rules = [rule for rule in RULES if concerns(rule, searched)]
     if not rules:
         return sql
@@ -106,10 +135,13 @@ def apply_rules(
     root = parse_query(sql[start:])
     if root is None:
         return sql
-    tree = Tree(root, find_schema, [column for schema in schemas for column in schema])
-    for rule in rules:
-        rule(tree)
-    return sql[:start] + write_sql(tree.root) if tree.is_changed else sql
+    tree = Tree(root, find_schema, schemas, types, {} if operations is None else operations, nulls=nulls)
+    try:
+        for rule in rules:
+            rule(tree)
+        return sql[:start] + write_sql(tree.root) if tree.is_changed else sql
+    except RecursionError:
+        return sql  # as one that is too deep to be read
 
 
 class RewrittenTexts:
@@ -120,21 +152,35 @@ class RewrittenTexts:
     """
 
     def __init__(self) -> None:
-        self._kept: LRUCache[str, tuple[Sequence[pa.Schema], Sequence[pa.DataType], str]] = LRUCache(
-            _KEPT_TEXTS
-        )
+        self._kept: LRUCache[
+            tuple[str, Collection[str]], tuple[Mapping[str, pa.Schema], Mapping[str, pa.DataType], str]
+        ] = LRUCache(_KEPT_TEXTS)
+        self._operations: Operations = {}
 
     def rewrite(
         self,
         sql: str,
-        schemas: Sequence[pa.Schema],
-        types: Sequence[pa.DataType],
+        schemas: Mapping[str, pa.Schema],
+        types: Mapping[str, pa.DataType],
         find_schema: Callable[[str], pa.Schema],
+        nulls: tuple[str, ...] = (),
     ) -> str:
-        """Return what `apply_rules` does, with the schemas in the order of the references."""
-        kept = self._kept.get(sql)
+        """Return what `apply_rules` does."""
+        kept = self._kept.get((sql, nulls))
         if kept is not None and kept[0] == schemas and kept[1] == types:
             return kept[2]
-        rewritten = apply_rules(sql, schemas, types, find_schema)
-        self._kept[sql] = schemas, types, rewritten
+        rewritten = apply_rules(sql, schemas, types, find_schema, self._operations, nulls)
+        self._kept[sql, nulls] = schemas, types, rewritten
         return rewritten
+
+
+def _list_read_types(sql: str, schemas: Mapping[str, pa.Schema]) -> Iterator[pa.DataType]:
+    """Yield the types of the columns that a text names, or of all if it may read some without their names."""
+    lowered = sql.lower()
+    words = _WORDS.findall(lowered)
+    reads_all = _WITHOUT_NAMES.search(lowered) or words.count("from") > words.count("select")
+    named = set(words)
+    for schema in schemas.values():
+        for name, kind in zip(schema.names, schema.types, strict=True):
+            if reads_all or named.issuperset(_WORDS.findall(name.lower())):
+                yield kind

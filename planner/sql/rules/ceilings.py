@@ -13,9 +13,7 @@ _FUNCTIONS: Final = frozenset({"CEIL", "CEILING", "FLOOR"})
 _MAX_DIGITS: Final = 38
 
 
-@for_texts(
-    r"(?:decimal|numeric|\bdec\b).*\b(?:ceil|ceiling|floor)\b|\b(?:ceil|ceiling|floor)\b.*(?:dec|numeric)"
-)
+@for_texts(r"\b(?:ceil|ceiling|floor)\b", r"dec|numeric")
 def ceilings(tree: Tree) -> None:
     """Give a decimal a digit more before `ceil` and `floor`, which fail if it does not hold the integer.
 

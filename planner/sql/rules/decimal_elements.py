@@ -16,9 +16,7 @@ _FUNCTIONS: Final = frozenset(
 )
 
 
-@for_texts(
-    r"decimal.*\.\d.*(?:array_|list_|\bany\b|\bsome\b)|decimal.*(?:array_|list_|\bany\b|\bsome\b).*\.\d"
-)
+@for_texts(r"array_|list_|\bany\b|\bsome\b", r"decimal", r"\.\d")
 def decimal_elements(tree: Tree) -> None:
     """Give a literal the type of the decimals in a list, if that holds its digits.
 

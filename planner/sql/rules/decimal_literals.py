@@ -16,7 +16,7 @@ _MAX_DIGITS: Final = 38
 _MAX_COMPARED_DIGITS: Final = 76
 
 
-@for_texts(r"(?:decimal|numeric|\bdec\b).*\.\d|\.\d.*(?:decimal|numeric|\bdec\b)")
+@for_texts(r"\.\d", r"decimal|numeric|\bdec\b")
 def decimal_literals(tree: Tree) -> None:
     """Write a literal with a fraction as a decimal beside a decimal.
 
@@ -88,4 +88,6 @@ def _write_decimal(literal: exp.Literal) -> exp.Expr:
     precision, scale = _count_digits(literal)
     if precision > _MAX_DIGITS:
         return parse_expression(f"arrow_cast('{literal.name}', 'Decimal256({precision}, {scale})')")
-    return parse_expression(f"CAST('{literal.name}' AS DECIMAL({precision}, {scale}))")
+    cast = parse_expression(f"CAST(NULL AS DECIMAL({precision}, {scale}))")
+    cast.set("this", exp.Literal.string(literal.name))
+    return cast

@@ -15,7 +15,7 @@ _Membership: TypeAlias = tuple[exp.Expr, str]
 """A condition, and the value that is in its list."""
 
 
-@for_texts(r"\bin\s*\(.*\bin\s*\(|\bor\b.*\bor\b|\bin\s*\(.*\bor\b|\bor\b.*\bin\s*\(")
+@for_texts(r"(?:\bin\s*\(|\bor\b).*(?:\bin\s*\(|\bor\b)")
 def disjoint_lists(tree: Tree) -> None:
     """Keep the lists of one value apart where NULL is not FALSE.
 
@@ -40,22 +40,25 @@ def disjoint_lists(tree: Tree) -> None:
 
 def _find_memberships(root: exp.Expr) -> Iterator[_Membership]:
     """Yield conditions that are lists for DataFusion: IN, and `=` of one value that OR connects."""
-    for node in root.walk(prune=lambda node: isinstance(node, exp.Or) and bool(_find_common(node))):
+    commons: dict[int, frozenset[str]] = {}  # of each OR; a chain of them is found once
+
+    def find_common(node: exp.Expr) -> frozenset[str]:
+        """Return the values that are compared in all operands of OR."""
+        node = node.unnest()
+        if isinstance(node, exp.Or):
+            if id(node) not in commons:
+                commons[id(node)] = find_common(node.this) & find_common(node.expression)
+            return commons[id(node)]
+        if isinstance(node, exp.EQ):
+            sides = (node.this, node.expression)
+            return frozenset(_name(side) for side in sides if not isinstance(side, exp.Literal))
+        return frozenset({_name(node.this)} if isinstance(node, exp.In) else ())
+
+    for node in root.walk(prune=lambda node: isinstance(node, exp.Or) and bool(find_common(node))):
         if isinstance(node, exp.In) and not node.args.get("query") and not node.args.get("unnest"):
             yield node, _name(node.this)
-        elif isinstance(node, exp.Or) and (common := _find_common(node)):
+        elif isinstance(node, exp.Or) and (common := find_common(node)):
             yield node, min(common)
-
-
-def _find_common(node: exp.Expr) -> frozenset[str]:
-    """Return the values that are compared in all operands of OR."""
-    node = node.unnest()
-    if isinstance(node, exp.Or):
-        return _find_common(node.this) & _find_common(node.expression)
-    if isinstance(node, exp.EQ):
-        sides = (node.this, node.expression)
-        return frozenset(_name(side) for side in sides if not isinstance(side, exp.Literal))
-    return frozenset({_name(node.this)} if isinstance(node, exp.In) else ())
 
 
 def _name(value: exp.Expr) -> str:

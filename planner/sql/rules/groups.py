@@ -19,6 +19,9 @@ _COMPARISONS: Final = (
     *(exp.NullSafeEQ, exp.NullSafeNEQ),
 )
 _ARITHMETIC: Final = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod)
+_GROUPING: Final = frozenset(
+    {*_COMPARISONS, *_ARITHMETIC, exp.In, exp.Between, exp.Case, exp.Anonymous, exp.Array, exp.Values}
+)
 _FUNCTIONS: Final = frozenset({"COALESCE", "GREATEST", "LEAST", "NULLIF", "MAKE_ARRAY"})
 """Functions whose arguments are brought to one type."""
 
@@ -74,14 +77,17 @@ class Branch:
 
 def find_groups(tree: Tree) -> Iterator[Group]:
     """Yield the groups of a query from the inside out, so that operands have the types that are planned."""
-    for node in list(tree.root.walk())[::-1]:
-        yield from _list_groups(node)
+    for node in reversed(tree.nodes):
+        if type(node) in _GROUPING:
+            yield from _list_groups(node)
 
 
 def find_unions(tree: Tree) -> Iterator[Sequence[Branch]]:
     """Yield what each set operation unites, from the inside out, but for those that can't be planned."""
-    for node in list(tree.root.find_all(exp.SetOperation))[::-1]:
-        if not isinstance(_skip_brackets(node.parent), exp.SetOperation):
+    for node in reversed(tree.nodes):
+        if isinstance(node, exp.SetOperation) and not isinstance(
+            _skip_brackets(node.parent), exp.SetOperation
+        ):
             queries = list(_list_branches(node))
             branches = [Branch(query, tree.find_outputs(query), _list_items(query)) for query in queries]
             if len({len(branch.fields) for branch in branches}) == 1:
@@ -105,7 +111,7 @@ class Side:
 
 def find_shared_columns(tree: Tree) -> Iterator[Sequence[Side]]:
     """Yield the columns that joins by names compare, each as its sides."""
-    for select in list(tree.root.find_all(exp.Select))[::-1]:
+    for select in (one for one in reversed(tree.nodes) if isinstance(one, exp.Select)):
         for join in select.args.get("joins") or ():
             if join.args.get("using") or join.method == "NATURAL":
                 yield from _list_shared_columns(tree, select, join)
@@ -191,6 +197,14 @@ def cast_to(expression: exp.Expr, kind: pa.DataType) -> exp.Expr:
     call = parse_expression(f"arrow_cast(x, '{name_type(kind)}')")
     call.expressions[0].replace(expression)
     return call
+
+
+def replace_value(tree: Tree, node: exp.Expr, replacement: exp.Expr) -> None:
+    """Replace an expression, which keeps its name if it is an output."""
+    if isinstance(node.parent, exp.Select) and node.arg_key == "expressions":
+        field = tree.find_field(node)
+        replacement = exp.alias_(replacement, "x" if field is None else field.name, quoted=True)
+    tree.replace(node, replacement)
 
 
 def recast_outputs(tree: Tree, branch: Branch, casts: Mapping[int, Cast]) -> None:

@@ -14,7 +14,7 @@ from planner.sql.rules.tree import Tree, for_texts
 
 @for_texts(r"(?:\bu?int(?:8|16|32)\b|\buint64\b|\b(?:tinyint|smallint|int|integer|unsigned)\b).*[-+*]")
 def integer_arithmetic(tree: Tree) -> None:
-    """Add, subtract and multiply integers as BIGINT; differences of unsigned ones of 64 bits are decimals.
+    """Add, subtract and multiply integers as BIGINT, and unsigned ones of 64 bits as decimals.
 
     DataFusion wraps around: 100000 * 100000 of INT columns is 1410065408, and 1 - 4 without signs 4294967293.
 
@@ -26,17 +26,17 @@ def integer_arithmetic(tree: Tree) -> None:
         if group.use is not Use.COMPUTED or not is_exact or not tree.may_mix(group.members, "integer"):
             continue
         kinds = [tree.find_type(member) for member in group.members]
-        target = _choose_type(kinds, is_difference=isinstance(group.node, exp.Sub))
+        target = _choose_type(kinds)
         if target is not None:
             for member in group.members:
                 recast(tree, member, partial(_cast, target=target))
 
 
-def _choose_type(kinds: Sequence[pa.DataType | None], *, is_difference: bool) -> str | None:
+def _choose_type(kinds: Sequence[pa.DataType | None]) -> str | None:
     """Return the type that holds all results; None where nothing is to be cast."""
     if not all(kind is not None and pa.types.is_integer(kind) for kind in kinds):
         return None
-    if is_difference and pa.uint64() in kinds and all(map(pa.types.is_unsigned_integer, kinds)):
+    if pa.uint64() in kinds and all(map(pa.types.is_unsigned_integer, kinds)):
         return "DECIMAL(20, 0)"
     return "BIGINT" if all(kind is not None and kind.bit_width < 64 for kind in kinds) else None
 

@@ -7,6 +7,7 @@ from typing import Final
 import pyarrow as pa
 from sqlglot import exp
 
+from planner.sql.rules.groups import replace_value
 from planner.sql.rules.tree import Family, Tree, find_family, for_texts
 
 _CALLS: Final = frozenset({"ARROW_CAST", "ARROW_TRY_CAST"})
@@ -31,11 +32,7 @@ def lossy_casts(tree: Tree) -> None:
         target = None if source is None else tree.find_type(node)
         if source is None or target is None or not _loses(source, target, is_tried=_is_tried(node)):
             continue
-        hidden: exp.Expr = exp.Anonymous(this="greatest", expressions=[node.copy()])
-        if isinstance(node.parent, exp.Select) and node.arg_key == "expressions":
-            field = tree.find_field(node)
-            hidden = exp.alias_(hidden, "x" if field is None else field.name, quoted=True)
-        tree.replace(node, hidden)
+        replace_value(tree, node, exp.Anonymous(this="greatest", expressions=[node.copy()]))
 
 
 def _find_source(node: exp.Expr) -> exp.Expr:

@@ -27,7 +27,7 @@ _UNITS: Final = {
 _DAY: Final = 86_400_000_000_000
 
 
-@for_texts(r"\binterval\b.*[*/]|[*/].*\binterval\b")
+@for_texts(r"\binterval\b", r"[*/]")
 def multiplied_intervals(tree: Tree) -> None:
     """Write an interval times a number as a text that is cast.
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from planner.sql.rules.groups import find_groups
+from planner.sql.rules.groups import find_groups, find_unions
 from planner.sql.rules.tree import Tree, find_family, for_texts
 
 _SHORT: Final = re.compile(
@@ -15,7 +15,7 @@ _SHORT: Final = re.compile(
 )
 
 
-@for_texts(r"'\s*\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?!:)")
+@for_texts(r"'\s*\d{4}-\d\d-\d\d[ t]\d\d:\d\d(?!:)")
 def short_times(tree: Tree) -> None:
     """Add the seconds that DataFusion demands of times.
 
@@ -26,6 +26,8 @@ def short_times(tree: Tree) -> None:
         families = tree.guess_families(cast)
         if families is not None and families <= {"instant", "zoned"}:
             _add_seconds(tree, cast.this)
+    for zoned in tree.root.find_all(exp.AtTimeZone):
+        _add_seconds(tree, zoned.this)
     for group in find_groups(tree):
         literals = [member for member in group.members if _is_short(member)]
         others = [member for member in group.members if not _is_short(member)]
@@ -34,6 +36,12 @@ def short_times(tree: Tree) -> None:
             if not {"instant", "zoned"}.isdisjoint(map(find_family, kinds)):
                 for literal in literals:
                     _add_seconds(tree, literal)
+    for branches in find_unions(tree):
+        for branch in branches:
+            for at, item in enumerate(branch.items or ()):
+                types = [other.fields[at].type for other in branches]
+                if _is_short(item) and not {"instant", "zoned"}.isdisjoint(map(find_family, types)):
+                    _add_seconds(tree, item)
 
 
 def _is_short(member: exp.Expr) -> bool:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, Literal, TypeAlias, TypeVar
 
 import pyarrow as pa
@@ -13,7 +13,8 @@ from sqlglot import exp
 from memwal.errors import InvalidInputError, LanceGatewayError
 from memwal.transforms.determinism import has_unstable_call
 from planner.sql.rules.dialect import write_sql
-from planner.sql.tokens import PlacedMessage
+from planner.sql.rules.types import Operations, Types
+from planner.sql.tokens import PlacedMessage, fold
 
 Family: TypeAlias = Literal[
     "decimal", "floating", "integer", "instant", "zoned", "date", "text", "bytes", "other"
@@ -36,26 +37,23 @@ _TESTS: Final[tuple[tuple[Callable[[pa.DataType], bool], Family], ...]] = (
     (pa.types.is_large_binary, "bytes"),
     (pa.types.is_fixed_size_binary, "bytes"),
 )
-_CAST_FAMILIES: Final[tuple[tuple[frozenset[exp.DType], Family], ...]] = (
-    (frozenset({exp.DType.DECIMAL, exp.DType.BIGDECIMAL}), "decimal"),
-    (frozenset({exp.DType.FLOAT, exp.DType.DOUBLE}), "floating"),
-    (frozenset(exp.DataType.INTEGER_TYPES), "integer"),
-    (frozenset({exp.DType.TIMESTAMP, exp.DType.DATETIME}), "instant"),
-    (frozenset({exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPLTZ}), "zoned"),
-    (frozenset({exp.DType.DATE}), "date"),
-    (frozenset(exp.DataType.TEXT_TYPES), "text"),
-)
 
 
-def for_texts(pattern: str) -> Callable[[_R], _R]:
-    """Mark a rule as one that changes only texts in which a pattern is found.
+_CAPITALS: Final = re.compile(r"(?<!\\)[A-Z]+")
 
-    A text that concerns no rule is not parsed. Types of columns and parameters are part of what is searched:
-    they are written before the text, as in `decimal128(10, 2) timestamp[us, tz=Europe/Berlin] SELECT ..`.
+
+def for_texts(*patterns: str) -> Callable[[_R], _R]:
+    """Mark a rule as one that changes only texts in which all of some patterns are found.
+
+    A text that concerns no rule is not parsed. What is searched is in small letters, as the pattern is once
+    its capital letters, but for escapes, are made small, and the types of columns
+    and parameters are part of it: they are written before the text, as in
+    `decimal128(10, 2) timestamp[us, tz=europe/berlin] select ..`.
     """
 
     def mark(rule: _R) -> _R:
-        rule.pattern = re.compile(pattern, re.IGNORECASE | re.DOTALL)  # type: ignore[attr-defined]
+        small = [_CAPITALS.sub(lambda found: found[0].lower(), pattern) for pattern in patterns]
+        rule.patterns = [re.compile(pattern, re.DOTALL) for pattern in small]  # type: ignore[attr-defined]
         return rule
 
     return mark
@@ -63,8 +61,8 @@ def for_texts(pattern: str) -> Callable[[_R], _R]:
 
 def concerns(rule: Rule, text: str) -> bool:
     """Return whether a rule may change a text; see `for_texts`."""
-    pattern: re.Pattern[str] | None = getattr(rule, "pattern", None)
-    return pattern is None or pattern.search(text) is not None
+    patterns: Sequence[re.Pattern[str]] = getattr(rule, "patterns", ())
+    return all(pattern.search(text) for pattern in patterns)
 
 
 def find_family(kind: pa.DataType) -> Family:
@@ -79,6 +77,11 @@ def is_unstable(node: exp.Expr) -> bool:
     return has_unstable_call([call.name.upper() for call in node.find_all(exp.Func)])
 
 
+def read_name(identifier: exp.Expr) -> str:
+    """Return an identifier as DataFusion reads it."""
+    return identifier.name if identifier.args.get("quoted") else fold(identifier.name)
+
+
 class Tree:
     """A query that rules rewrite.
 
@@ -86,35 +89,54 @@ class Tree:
         root: the query.
         is_changed: whether a rule changed it.
         columns: of the tables that it reads; those of UUIDs have this type, though they are texts.
+        nulls: names of the parameters that are NULL.
 
     Args:
         root: the query.
         find_schema: plans a query over the same tables and parameters, and returns the schema of its result.
-        columns: of the tables that it reads.
+        schemas: name of a table that it reads -> its columns.
+        parameters: name of a parameter, without "$" -> its type.
+        operations: types of operations that are known from other queries.
         sql: the text that errors show.
         find_position: returns the position in it of a character of the text that was parsed.
+        nulls: names of the parameters that are NULL.
     """
 
     def __init__(
         self,
         root: exp.Query,
         find_schema: Callable[[str], pa.Schema | None],
-        columns: Iterable[pa.Field] = (),
+        schemas: Mapping[str, pa.Schema] = MappingProxyType({}),
+        parameters: Mapping[str, pa.DataType] = MappingProxyType({}),
+        operations: Operations | None = None,
         *,
         sql: str = "",
         find_position: Callable[[int], int] = int,
+        nulls: Collection[str] = (),
     ) -> None:
         self._sql = sql
         self._find_position = find_position
         self.root = root
         self.is_changed = False
+        self.nulls = nulls
+        self.columns = tuple(column for schema in schemas.values() for column in schema)
         self._find_schema = find_schema
-        self.columns = tuple(columns)
         self._schemas: dict[str, pa.Schema | None] = {}
+        self._types = Types(schemas, parameters, self._plan, {} if operations is None else operations)
+        self._nodes: Sequence[exp.Expr] | None = None
+
+    @property
+    def nodes(self) -> Sequence[exp.Expr]:
+        """Return the expressions of the query, the outer ones first."""
+        if self._nodes is None:
+            self._nodes = list(self.root.walk())
+        return self._nodes
 
     def replace(self, node: exp.Expr, replacement: exp.Expr) -> None:
         """Put another expression in the place of one, which may be part of it as a copy."""
         self.is_changed = True
+        self._nodes = None
+        self._types.forget(node)
         if node is self.root:
             assert isinstance(replacement, exp.Query)  # noqa: S101 - a rule gives a query for a query
             self.root = replacement
@@ -134,24 +156,21 @@ class Tree:
         starts = [one.meta["start"] for one in node.walk() if "start" in one.meta]
         return kind(PlacedMessage(self._sql, self._find_position(min(starts, default=0)), what))
 
+    def find_text(self, node: exp.Expr) -> str:
+        """Return an expression as the user wrote it, if its places show where it begins and ends."""
+        starts = [one.meta["start"] for one in node.walk() if "start" in one.meta]
+        ends = [one.meta["end"] for one in node.walk() if "end" in one.meta]
+        if not starts:
+            return write_sql(node)
+        text = self._sql[self._find_position(min(starts)) : self._find_position(max(ends)) + 1]
+        return text if text.count("(") == text.count(")") else write_sql(node)
+
     def guess_families(self, expression: exp.Expr) -> frozenset[Family] | None:
         """Return the families that an expression may be of, without planning it; None if it may be any."""
-        match expression:
-            case exp.Paren() | exp.Neg() | exp.Alias():
-                return self.guess_families(expression.this)
-            case exp.Literal():
-                is_whole = expression.name.isdecimal()
-                return frozenset({"text" if expression.is_string else "integer" if is_whole else "floating"})
-            case exp.Null() | exp.Boolean() | exp.Predicate() | exp.Interval() | exp.Not():
-                return frozenset()
-            case exp.Cast():
-                target = expression.to.this
-                return next(
-                    (frozenset({family}) for kinds, family in _CAST_FAMILIES if target in kinds), None
-                )
-            case exp.Column():
-                return self._families_by_name.get(expression.name.casefold())
-        return None
+        kind = self._types.find(expression)
+        if kind is None:
+            return None
+        return frozenset() if pa.types.is_null(kind) else frozenset({find_family(kind)})
 
     def may_mix(self, members: Iterable[exp.Expr], *families: Family) -> bool:
         """Return whether each of some families may be that of a different expression, without planning."""
@@ -167,16 +186,11 @@ class Tree:
         Returns:
             The Arrow type; None if it is not known, as that of a parameter without a value.
         """
-        if isinstance(expression, exp.Literal):
-            return self._find_literal_type(expression)
-        field = self.find_field(expression)
-        return None if field is None or pa.types.is_null(field.type) else field.type
-
-    @staticmethod
-    def _find_literal_type(literal: exp.Literal) -> pa.DataType:
-        if literal.is_string:
-            return pa.string()
-        return pa.int64() if literal.name.isdecimal() else pa.float64()
+        kind = self._types.find(expression)
+        if kind is None:
+            field = self.find_field(expression)
+            kind = None if field is None else field.type
+        return None if kind is None or pa.types.is_null(kind) else kind
 
     def find_field(self, expression: exp.Expr) -> pa.Field | None:
         """Return the name and the type that an expression has as a column of a result, without an alias."""
@@ -196,26 +210,36 @@ class Tree:
 
     def find_columns(self, relation: exp.Expr) -> Sequence[pa.Field]:
         """Return the columns of a table or a subquery in FROM; none if they are not known."""
+        if known := self._find_known(relation):
+            return known
         everything = exp.select("*").from_(relation.copy())
         schema = self._plan(write_sql(_with_common_tables(everything, relation)))
         return () if schema is None else list(schema)
 
     def find_outputs(self, query: exp.Query) -> Sequence[pa.Field]:
         """Return the outputs of a query, as DataFusion plans it where it is; none if they are not known."""
+        if known := self._find_known(query):
+            return known
         schema = self._plan(write_sql(_with_common_tables(query, query)))
         return () if schema is None else list(schema)
 
-    @cached_property
-    def _families_by_name(self) -> dict[str, frozenset[Family]]:
-        found: dict[str, frozenset[Family]] = {}
-        for column in self.columns:
-            name = column.name.casefold()
-            found[name] = found.get(name, frozenset()) | {find_family(column.type)}
-        for node in self.root.find_all(exp.Alias, exp.TableAlias):
-            names = [one.name for one in node.args.get("columns") or ()] or [node.alias]
-            for name in names:
-                found.pop(name.casefold(), None)
-        return found
+    def _find_known(self, query: exp.Expr) -> Sequence[pa.Field]:
+        """Return the columns of a query or a relation if all are known without a plan; none for others."""
+        outputs = self._types.find_outputs(query) or ()
+        found = [pa.field(name, kind) for name, kind in outputs if name is not None and kind is not None]
+        return found if len(found) == len(outputs) else ()
+
+    def find_fields(self, output: exp.Expr) -> Sequence[pa.Field]:
+        """Return the columns that an output of a SELECT stands for, without an alias; none if not known."""
+        select = output.parent_select
+        if select is None:
+            return ()
+        probe = select.copy()
+        for key in ("with_", "distinct", "order", "limit", "offset"):
+            probe.set(key, None)
+        probe.set("expressions", [output.copy()])
+        schema = self._plan(write_sql(_with_common_tables(probe, output)))
+        return () if schema is None else list(schema)
 
     def _plan(self, sql: str) -> pa.Schema | None:
         if sql not in self._schemas:
@@ -234,25 +258,26 @@ def _read_same_rows(probe: exp.Select, select: exp.Select) -> None:
 
 def _with_common_tables(probe: exp.Query, expression: exp.Expr) -> exp.Query:
     """Return a query with the common table expressions that an expression may read."""
-    tables: dict[str, exp.CTE] = {}
+    tables: list[exp.CTE] = []
     is_recursive = False
     inner: exp.Expr | None = expression
     node = expression.parent
     while node is not None:
         with_ = node if isinstance(node, exp.With) else node.args.get("with_")
-        if isinstance(with_, exp.With):
+        if isinstance(with_, exp.With) and with_ is not inner:
             is_recursive |= bool(with_.args.get("recursive"))
-            for table in with_.expressions:
-                if table is inner and not with_.args.get("recursive"):
-                    break
-                tables.setdefault(table.alias, table)
+            visible: list[exp.CTE] = with_.expressions
+            if not with_.args.get("recursive"):
+                visible = visible[: next((at for at, one in enumerate(visible) if one is inner), None)]
+            taken = {table.alias for table in tables}
+            # Those of outer queries come first, since inner ones may read them.
+            tables = [*(table for table in visible if table.alias not in taken), *tables]
         inner, node = node, node.parent
     if not tables:
         return probe
     found = probe.copy()
     own = found.args.get("with_")
-    # Those of outer queries come first, since inner ones may read them.
-    copies = [table.copy() for table in reversed(tables.values())]
+    copies = [table.copy() for table in tables]
     if own is not None:
         is_recursive |= bool(own.args.get("recursive"))
         copies = [one for one in copies if one.alias not in {table.alias for table in own.expressions}]

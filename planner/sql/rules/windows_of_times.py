@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import pyarrow as pa
 from sqlglot import exp
 
 from planner.sql.rules.dialect import parse_expression
 from planner.sql.rules.tree import Tree, for_texts
 
-_TYPES: Final = r"time(?:32|64)|\btime\b|binary|bytea|duration"
 _FIXED = (None, "UNBOUNDED", "CURRENT ROW")
 """Bounds of a frame that are no values."""
 
 
-@for_texts(rf"(?:{_TYPES}).*\bover\b|\bover\b.*(?:{_TYPES})")
+@for_texts(r"\bover\b", r"\border\b")
 def windows_of_times(tree: Tree) -> None:
     """Sort a window by a number in the place of a time, and by a text in the place of bytes.
 

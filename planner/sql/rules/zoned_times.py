@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import partial
 from typing import Final
@@ -9,14 +10,34 @@ from typing import Final
 import pyarrow as pa
 from sqlglot import exp
 
-from planner.sql.rules.groups import Cast, Group, Kinds, Use, cast_to, find_groups, unify_types
+from planner.sql.rules.dialect import parse_expression
+from planner.sql.rules.groups import Cast, Group, Kinds, Use, cast_to, find_groups, replace_value, unify_types
 from planner.sql.rules.tree import Family, Tree, find_family, for_texts
+from planner.sql.type_names import name_type
 
 _UTC: Final = frozenset({"UTC", "+00:00", "-00:00", "Z", "Etc/UTC"})
 _UNZONED: Final[frozenset[Family]] = frozenset({"instant", "date", "text"})
+_PARTS: Final = {
+    "DATE_PART": 1,
+    "DATEPART": 1,
+    "DATE_TRUNC": 1,
+    "DATETRUNC": 1,
+    "TO_CHAR": 0,
+    "DATE_FORMAT": 0,
+    "TO_DATE": 0,
+    "LAST_DAY": 0,
+}
+"""Function of parts of a time -> which argument the time is."""
+_SHOWN: Final = frozenset({exp.DType.DATE, exp.DType.TIME, *exp.DataType.TEXT_TYPES})
+_SHOWN_ARROW: Final = re.compile(r"Date|Time(?!stamp)|(?:Large)?Utf8")
+"""Types of which a time with a zone has other values in another zone."""
+_FORMATTED: Final = frozenset({"TO_CHAR", "DATE_FORMAT"})
+_SHOWS_ZONE: Final = re.compile(r"^$|TZ|OF|%:?[zZ+]|tz")
+"""A format that shows the zone, or that is no literal."""
+_CASTS: Final = frozenset({"ARROW_CAST", "ARROW_TRY_CAST"})
 
 
-@for_texts(r"tz=(?!UTC\]|\+00:00\]|Etc/UTC\])|\btime\s+zone\b|\bsome\(")
+@for_texts(r"tz=(?!utc\]|\+00:00\]|etc/utc\])|\btime\s+zone\b|\bsome\(")
 def zoned_times(tree: Tree) -> None:
     """Give a time, a date or a text the zone of a column beside it, as the same instant in UTC.
 
@@ -25,8 +46,18 @@ def zoned_times(tree: Tree) -> None:
         SELECT id FROM t WHERE at = '2024-07-01 12:00:00'
     ->  SELECT id FROM t WHERE at = arrow_cast(arrow_cast('2024-07-01 12:00:00',
             'Timestamp(Microsecond, Some("+00:00"))'), 'Timestamp(Microsecond, Some("America/New_York"))')
+
+    Parts and texts of a time with a zone are those in UTC, and AT TIME ZONE takes the zone away.
+
+        SELECT extract(hour FROM at), at AT TIME ZONE 'Asia/Tokyo' FROM t
+    ->  SELECT extract(hour FROM arrow_cast(at, 'Timestamp(Microsecond, Some("+00:00"))')),
+            to_local_time(arrow_cast(at, 'Timestamp(Microsecond, Some("Asia/Tokyo"))')) FROM t
     """
+    _change_zones(tree)
     unify_types(tree, ("zoned",), _choose)
+    _change_zones(tree)  # of what has a type now
+    for node in list(tree.root.walk())[::-1]:
+        _show_in_utc(tree, node)
     for group in find_groups(tree):
         if group.use is Use.COMPUTED and tree.may_mix(group.members, "zoned"):
             kinds = [tree.find_type(member) for member in group.members]
@@ -53,6 +84,85 @@ def _compute_in_utc(tree: Tree, group: Group, kinds: Kinds) -> None:
             tree.replace(member, cast_to(member.copy(), pa.timestamp(kind.unit, "+00:00")))
             tree.replace(group.node, cast_to(group.node.copy(), kind))
             return
+
+
+def _show_in_utc(tree: Tree, node: exp.Expr) -> None:
+    """Take the time of a function of parts, and of a cast to a date or a text, in UTC."""
+    shown = _find_shown(node)
+    if shown is None or not tree.may_mix([shown], "zoned"):
+        return
+    kind = tree.find_type(shown)
+    if kind is not None and _find_zoned([kind]) is not None:
+        name, utc = node.name.upper(), pa.timestamp(kind.unit, "+00:00")
+        is_truncated = name in {"DATE_TRUNC", "DATETRUNC"}
+        # Without a zone, DataFusion truncates and writes times that have no nanoseconds, too.
+        is_plain = is_truncated or (name in _FORMATTED and not _SHOWS_ZONE.search(node.expressions[-1].name))
+        tree.replace(shown, cast_to(shown.copy(), pa.timestamp(kind.unit) if is_plain else utc))
+        if is_truncated:
+            replace_value(tree, node, cast_to(cast_to(node.copy(), utc), kind))
+
+
+def _find_shown(node: exp.Expr) -> exp.Expr | None:
+    """Return the time of which an expression shows parts."""
+    shown: exp.Expr | None = None
+    if isinstance(node, exp.Extract):
+        shown = node.expression
+    elif isinstance(node, exp.Cast) and node.to.this in _SHOWN:
+        shown = node.this
+    if not isinstance(node, exp.Anonymous):
+        return shown
+    at = _PARTS.get(node.name.upper())
+    if node.name.upper() in _CASTS and _SHOWN_ARROW.match(node.expressions[-1].name):
+        at = 0
+    if at is not None and len(node.expressions) > at:
+        shown = node.expressions[at]
+    return shown
+
+
+def _change_zones(tree: Tree) -> None:
+    for node in list(tree.root.find_all(exp.AtTimeZone))[::-1]:
+        _change_zone(tree, node)
+
+
+def _change_zone(tree: Tree, node: exp.AtTimeZone) -> None:
+    """Take the time of a zone: without a zone that of an instant, and an instant that of a time without."""
+    zone, time = node.args["zone"], node.this
+    kind = tree.find_type(time)
+    if kind is None or not isinstance(zone, exp.Literal) or not zone.is_string:
+        return
+    unit = kind.unit if pa.types.is_timestamp(kind) else "us"
+    zoned = pa.timestamp(unit, zone.name)
+    match find_family(kind):
+        case "zoned":
+            text, made = "to_local_time(x)", cast_to(time.copy(), zoned)
+        case "date" | "text":
+            text, made = (
+                "to_local_time(x)",
+                cast_to(cast_to(time.copy(), pa.timestamp(unit, "+00:00")), zoned),
+            )
+        case "instant" if zone.name in _UTC:
+            text, made = f"arrow_cast(x, '{name_type(pa.timestamp(unit, '+00:00'))}')", time.copy()
+        case "instant":
+            text, made = _write_instant(zoned), time.copy()
+        case _:
+            return
+    written = parse_expression(text)
+    for column in list(written.find_all(exp.Column)):
+        column.replace(made.copy())
+    replace_value(tree, node, written)
+
+
+def _write_instant(zoned: pa.TimestampType) -> str:
+    """Return the instant of a local time x; of an hour that is skipped, or comes twice, the later one.
+
+    DataFusion has no instant for these: its cast fails, and it has another one a day before and after.
+    """
+    utc = name_type(pa.timestamp(zoned.unit, "+00:00"))
+    at, before, after = (
+        f"arrow_cast(arrow_try_cast({time}, '{name_type(zoned)}'), '{utc}')"
+        for time in ("x", "x - INTERVAL '1 day'", "x + INTERVAL '1 day'")
+    )
+    return f"coalesce({at}, greatest({before} + INTERVAL '24 hours', {after} - INTERVAL '24 hours'))"
 
 
 def _find_zoned(kinds: Kinds) -> pa.TimestampType | None:

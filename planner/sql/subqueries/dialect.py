@@ -90,6 +90,8 @@ _TYPES: Final = frozenset(
     }
     | {"TIMESTAMPTZ", "TIME"}
 )
+_UNSIGNED: Final = {"UTINYINT": "UInt8", "USMALLINT": "UInt16", "UINT": "UInt32", "UBIGINT": "UInt64"}
+"""Types of which sqlglot writes other names than DataFusion has."""
 
 
 _UNITS: Final = {"DAYOFYEAR": "DOY", "DAYOFWEEK": "DOW", "DAYOFWEEKISO": "ISODOW"}
@@ -202,7 +204,7 @@ def _check(node: exp.Expr) -> None:
     name = node.this.name if kind == "DataType" else ""
     if isinstance(node, exp.Version) and isinstance(node.expression, exp.Literal):
         return
-    if kind not in _KNOWN or (name and name not in _TYPES):
+    if kind not in _KNOWN or (name and name not in _TYPES and name not in _UNSIGNED):
         msg = f"{name or kind} may not be written as it was read"
         raise RewritingError(msg)
 
@@ -252,6 +254,9 @@ def _find_call(node: exp.Expr) -> exp.Expr | None:
             return _call(name, *filter(None, (node.this, node.args.get("expression"))))
         case exp.Explode():
             return _call("unnest", node.this)
+        case exp.Cast() if node.to.this.name in _UNSIGNED:
+            name = "arrow_try_cast" if isinstance(node, exp.TryCast) else "arrow_cast"
+            return _call(name, node.this, exp.Literal.string(_UNSIGNED[node.to.this.name]))
         case exp.Array():
             return _call("make_array", *node.expressions)
     return None

@@ -9,6 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 Values = Mapping[int, Any]
@@ -89,9 +90,16 @@ def _totals(values: Values, _: int) -> Rows | None:
     if any(one == "NaN" or math.isinf(one) for one in there):
         return None
     total = math.fsum(there) if any(isinstance(one, float) for one in there) else sum(there)
-    if abs(total) >= 2**63:
-        return None
-    return [(total, float(total) / len(there), len(set(there)))] if there else [(None, None, 0)]
+    if abs(total) >= 2**63 or any(isinstance(one, int) and abs(one) > 2**53 for one in there):
+        return None  # Means of integers are those of doubles.
+    if not there:
+        return [(None, None, 0)]
+    mean: Any = total / len(there)
+    if isinstance(total, Decimal) and (digits := min(4 - int(total.as_tuple().exponent), 38)):
+        # The mean of decimals has four digits more, and is cut off.
+        mean = Decimal(total).scaleb(digits) / len(there)
+        mean = Decimal(int(mean)).scaleb(-digits)
+    return [(total, float(mean), len(set(there)))]
 
 
 def _ranks(values: Values, _: int) -> Rows:

@@ -37,7 +37,7 @@ def postgres() -> Iterator[Postgres]:
         yield session
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_typed_statements_mean_the_same_everywhere(writers: WriterProcess) -> None:
     report = Machine(7, operators=ALL).run(writers, statements=SAMPLE)
     assert not report.mismatches, report.figures()

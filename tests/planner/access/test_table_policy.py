@@ -50,6 +50,12 @@ def test_what_storage_is_told_of_a_filter(row_filter: str, storage: str, above: 
     assert bool(policy.condition_columns) is above
 
 
+def test_filters_of_uuids_are_in_small_letters():
+    text = "12345678-9ABC-4DEF-8123-456789ABCDEF"
+    policy = plan_policy(SCHEMA, TableAccess(row_filter=f"tenant = '{text}'"), frozenset({"tenant"}))
+    assert describe(policy.predicate) == f"tenant = '{text.lower()}'"
+
+
 PRINTED = [
     "EmptyRelation",
     "Aggregate:",

@@ -35,17 +35,12 @@ _CONFLICTS: Final = {("CONFLICT", "("), ("CONFLICT", "DO"), ("CONFLICT", "ON"), 
 _MAX_LEVELS: Final = 10
 _CONSTANTS: Final = (TokenType.NUMBER, TokenType.STRING)
 _ITEM_ENDS: Final = (TokenType.COMMA, TokenType.R_PAREN)
-_JSON_CALLS: Final = ("JSON_OBJECT", "JSON_ARRAY", "JSON_OBJECTAGG", "JSON_ARRAYAGG")
-_JSON_WORDS: Final = frozenset({"KEY", "VALUE", "FORMAT", "ABSENT", "ON", "RETURNING", "WITH", "WITHOUT"})
 
 
 class _Parser(DataFusion.Parser):
     """Parses statements that write, and notes the places of their parts."""
 
     STRING_ALIASES = True
-    FUNCTION_PARSERS: ClassVar[dict[str, Any]] = DataFusion.Parser.FUNCTION_PARSERS | {
-        name: lambda self, name=name: self._parse_json_call(name) for name in _JSON_CALLS
-    }
     STATEMENT_PARSERS: ClassVar[dict[TokenType, Any]] = DataFusion.Parser.STATEMENT_PARSERS | {
         TokenType.REPLACE: lambda self: self._parse_insert()
     }
@@ -81,16 +76,6 @@ class _Parser(DataFusion.Parser):
         elif self._prev.token_type in (TokenType.AND, TokenType.ON):
             self.raise_error("a condition")
         return condition
-
-    def _parse_json_call(self, name: str) -> exp.Expr:
-        """Parse the arguments of a JSON constructor, between which there are words and colons."""
-        arguments = []
-        while self._curr and self._curr.token_type is not TokenType.R_PAREN:
-            if self._curr.text.upper() in _JSON_WORDS or (argument := self._parse_disjunction()) is None:
-                self._advance()
-            else:
-                arguments.append(argument)
-        return exp.Anonymous(this=name, expressions=arguments)
 
     def _parse_insert(self) -> exp.Insert:
         if self._match(TokenType.OVERWRITE):

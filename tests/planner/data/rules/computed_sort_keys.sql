@@ -19,3 +19,13 @@ SELECT DISTINCT f * 2 + 1 AS k FROM p ORDER BY 1
 SELECT id, n FROM p ORDER BY n, 1, floor(f), CAST(f AS BIGINT), -id
 --
 SELECT id, n FROM p ORDER BY n, 1, floor(f), CAST(f AS BIGINT), -id
+
+## a function of some numbers alone
+SELECT id, rank() OVER (ORDER BY log2(n)) FROM p ORDER BY sqrt(f), ln(2)
+--
+SELECT id, rank() OVER (ORDER BY coalesce(log2(n), NULL)) FROM p ORDER BY coalesce(sqrt(f), NULL), ln(2)
+
+## a sum with one of them
+SELECT id FROM p ORDER BY ln(abs(n) + 1) + price, 1 - abs(f) * n
+--
+SELECT id FROM p ORDER BY coalesce(ln(abs(n) + 1) + price, NULL), 1 - abs(f) * n

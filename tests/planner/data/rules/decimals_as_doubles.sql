@@ -46,3 +46,13 @@ SELECT * FROM (SELECT "id", CAST("price" AS DOUBLE) AS "price", "big", "f", "r",
 SELECT id FROM p WHERE price < 1e300
 --
 SELECT id FROM p WHERE CAST(price AS DOUBLE) < 1e300
+
+## arithmetic with a REAL
+SELECT r - price AS x, r * 1.5 AS y FROM p
+--
+SELECT r - CAST(price AS DOUBLE) AS x, r * 1.5 AS y FROM p
+
+## integers whose common type is a decimal
+SELECT CASE n WHEN 18446744073709551615 THEN 1 WHEN f THEN 2 END AS x FROM p
+--
+SELECT CASE n WHEN CAST(18446744073709551615 AS DOUBLE) THEN 1 WHEN f THEN 2 END AS x FROM p

@@ -19,3 +19,8 @@ SELECT s ~ ('(' || (('.' || '*')) || ')') AS a FROM t
 SELECT s ~ t.s AS a FROM t
 --
 SELECT s ~ t.s AS a FROM t
+
+## flags
+SELECT regexp_match(s, 'a', s), regexp_like(s, 'a', 'i') AS l, regexp_like(s, 'a') AS m FROM t
+--
+SELECT CASE WHEN s IS NOT NULL THEN regexp_match(s, 'a', s) END AS "regexp_match(t.s,Utf8(""a""),t.s)", regexp_like(s, 'a', 'i') AS l, regexp_like(s, 'a') AS m FROM t

@@ -3,11 +3,21 @@ t (id BIGINT, i BIGINT, s TEXT, ts TIMESTAMP(6), at TIMESTAMP(6) of New York),
 w (u INT UNSIGNED, v BIGINT UNSIGNED, l DECIMAL(10, 2)[]).
 
 ## a rounded decimal beside another
-SELECT id FROM p WHERE round(price, 1) <> price OR round(price, 1) IN (1, price)
+SELECT id FROM p WHERE (round(price, 1)) <> price OR round(price, 1) IN (1, price)
 --
-SELECT id FROM p WHERE CAST(round(price, 1) AS DECIMAL(10, 1)) <> price OR CAST(round(price, 1) AS DECIMAL(10, 1)) IN (1, price)
+SELECT id FROM p WHERE (CAST(round(price, 1) AS DECIMAL(10, 1))) <> price OR CAST(round(price, 1) AS DECIMAL(10, 1)) IN (1, price)
 
 ## other numbers, and one that is only shown
 SELECT round(price, 1) AS x FROM p WHERE round(f, 1) = f
 --
 SELECT round(price, 1) AS x FROM p WHERE round(f, 1) = f
+
+## a set operation
+SELECT id, round(price, 1) FROM p EXCEPT SELECT n, 2.5 FROM p
+--
+SELECT id, CAST(round(price, 1) AS DECIMAL(10, 1)) AS "round(p.price,Int64(1))" FROM p EXCEPT SELECT n, 2.5 FROM p
+
+## within a function, and among groups
+SELECT abs(round(price, 1)) + 1 AS x FROM p GROUP BY round(price, 1) HAVING round(price, 1) > 3
+--
+SELECT abs(CAST(round(price, 1) AS DECIMAL(10, 1))) + 1 AS x FROM p GROUP BY CAST(round(price, 1) AS DECIMAL(10, 1)) HAVING CAST(round(price, 1) AS DECIMAL(10, 1)) > 3

@@ -26,3 +26,18 @@ SELECT coalesce(arrow_cast(CAST(s AS DATE), 'Timestamp(Microsecond, None)'), ts)
 SELECT CASE ts WHEN TIMESTAMP '2024-03-10 02:30:00' THEN 1 END AS x FROM t
 --
 SELECT CASE ts WHEN arrow_cast('2024-03-10 02:30:00', 'Timestamp(Microsecond, None)') THEN 1 END AS x FROM t
+
+## texts with more digits
+SELECT id FROM t WHERE arrow_cast(ts, 'Timestamp(Second, None)') IN ('2024-07-01 12:00:00.50', ts) OR arrow_cast(at, 'Timestamp(Millisecond, Some("UTC"))') = '2024-07-01 12:00:00.0001Z' OR ts = '2024-07-01 12:00:00.5'
+--
+SELECT id FROM t WHERE arrow_cast(ts, 'Timestamp(Second, None)') IN ('2024-07-01 12:00:00.50', ts) OR arrow_cast(arrow_cast(at, 'Timestamp(Millisecond, Some("UTC"))'), 'Timestamp(Microsecond, Some("UTC"))') = '2024-07-01 12:00:00.0001Z' OR ts = '2024-07-01 12:00:00.5'
+
+## casts of dates and coarser times have microseconds
+SELECT CAST(ts AS TIMESTAMP) AS a, CAST(at AS TIMESTAMPTZ) AS b, ts::TIMESTAMP(9) AS c, CAST(s AS TIMESTAMP) AS d FROM t
+--
+SELECT arrow_cast(ts, 'Timestamp(Microsecond, None)') AS a, arrow_cast(at, 'Timestamp(Microsecond, Some("+00:00"))') AS b, CAST(ts AS TIMESTAMP(9)) AS c, CAST(s AS TIMESTAMP) AS d FROM t
+
+## a far literal and another one
+SELECT id FROM t WHERE ts IN (TIMESTAMP(6) '9999-12-31 00:00:00', TIMESTAMP '2024-03-10 02:30:00')
+--
+SELECT id FROM t WHERE ts IN (CAST('9999-12-31 00:00:00' AS TIMESTAMP(6)), arrow_cast('2024-03-10 02:30:00', 'Timestamp(Microsecond, None)'))

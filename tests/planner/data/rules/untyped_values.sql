@@ -19,3 +19,13 @@ SELECT nullif(flag, arrow_cast($1, 'Boolean')), CASE flag WHEN arrow_cast($2, 'B
 SELECT coalesce(id, '1'), coalesce(s, $1), CASE WHEN id = 1 THEN 'one' ELSE s END, coalesce(ts, NULL) FROM t
 --
 SELECT coalesce(id, '1'), coalesce(s, $1), CASE WHEN id = 1 THEN 'one' ELSE s END, coalesce(ts, NULL) FROM t
+
+## a set operation and a condition with parameters
+SELECT n, f FROM p WHERE $1 UNION ALL SELECT $2, $3
+--
+SELECT n, f FROM p WHERE CAST($1 AS BOOLEAN) UNION ALL SELECT $2, arrow_cast($3, 'Float64') AS "$3"
+
+## booleans between texts
+SELECT flag BETWEEN 'false' AND flag AS x, day BETWEEN '2024-07-01' AND day AS y FROM mixed
+--
+SELECT flag BETWEEN arrow_cast('false', 'Boolean') AND flag AS x, day BETWEEN '2024-07-01' AND day AS y FROM mixed

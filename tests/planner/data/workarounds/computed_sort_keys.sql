@@ -4,3 +4,8 @@ Sort keys of several operations; see planner/sql/rules/computed_sort_keys.py.
 SELECT x, count(*) OVER (PARTITION BY exp(x / 10)) AS n FROM (VALUES (20.0)) AS t(x)
 --
 20.0 | 1
+
+## a logarithm of a column
+SELECT x, rank() OVER (ORDER BY ln(x)) AS n FROM (VALUES (20.0)) AS t(x)
+--
+20.0 | 1

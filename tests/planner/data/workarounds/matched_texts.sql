@@ -11,3 +11,9 @@ SELECT s ~* '.*' FROM (VALUES (NULL), ('a')) AS t(s)
 --
 NULL
 True
+
+## flags that are NULL
+SELECT regexp_like(s, 'a', f) AS x, regexp_match(s, 'a', f) AS y FROM (VALUES ('a', NULL), ('a', 'i')) AS t(s, f)
+--
+NULL | NULL
+True | ['a']

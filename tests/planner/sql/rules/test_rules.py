@@ -26,6 +26,7 @@ TABLES = {
     "u": {"ref": pa.uuid(), "v": pa.string()},
     "days": {"id": pa.int64(), "tm": pa.time64("us"), "b": pa.binary()},
     "mixed": {"day": pa.date32(), "flag": pa.bool_(), "large": pa.large_binary(), "fixed": pa.binary(2)},
+    "vectors": {"vec": pa.list_(pa.float32(), 2)},
     "lists": {
         "id": pa.int64(),
         "l": pa.list_(pa.int64()),
@@ -35,7 +36,7 @@ TABLES = {
 }
 
 
-def _cases() -> list[tuple[str, Case]]:
+def list_cases() -> list[tuple[str, Case]]:
     return [(path.stem, case) for path in sorted(FIXTURES.glob("*.sql")) for case in read_titled_file(path)]
 
 
@@ -48,13 +49,13 @@ def context() -> SessionContext:
     return context
 
 
-@pytest.mark.parametrize(("rule", "case"), _cases(), ids=str)
+@pytest.mark.parametrize(("rule", "case"), list_cases(), ids=str)
 def test_a_statement_is_rewritten(rule: str, case: Case, context: SessionContext) -> None:
     before, after = case.parts
-    columns = [pa.field(name, kind) for table in TABLES.values() for name, kind in table.items()]
+    schemas = {name: pa.schema(list(columns.items())) for name, columns in TABLES.items()}
     root = dialect.parse_query(before)
     assert root is not None
-    tree = Tree(root, lambda sql: context.sql(sql).schema(), columns)
+    tree = Tree(root, lambda sql: context.sql(sql).schema(), schemas, {}, {})
     (apply,) = (one for one in RULES if one.__name__ == rule)
     apply(tree)
     assert dialect.write_sql(tree.root) == after

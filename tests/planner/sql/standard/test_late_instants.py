@@ -61,6 +61,7 @@ CONDITIONS = [
     "'9999-12-31' > us",
     "DATE '9999-12-31' = us OR id = 1",
     "CASE WHEN us = '9999-12-31' THEN 1 ELSE 0 END = 1",
+    "coalesce(us, ms) = '9999-12-31' AND date_trunc('month', coalesce(us, ms)) < DATE '9999-12-31'",
     "text = '9999-12-31'",
     "text IN ('9999-12-31')",
     "day = '9999-12-31'",
@@ -102,7 +103,7 @@ def test_names_of_views_are_what_they_say(judged: Judged) -> None:
     judged.check("SELECT id FROM told WHERE us = '9999-12-31'")
 
 
-@pytest.mark.parametrize("unit", ["week", "month", "quarter", "year"])
+@pytest.mark.parametrize("unit", ["hour", "day", "week", "month", "quarter", "year"])
 @pytest.mark.parametrize("column", ["us", "t.zoned", "ms", "sec"])
 def test_late_instants_are_truncated(judged: Judged, unit: str, column: str) -> None:
     for sql in (
@@ -126,7 +127,7 @@ def test_late_instants_are_truncated(judged: Judged, unit: str, column: str) -> 
         ("INTERVAL '1 week'", ", TIMESTAMP '2024-01-01T06:00:00'"),
     ],
 )
-@pytest.mark.parametrize("column", ["us", "t.ms", "sec"])
+@pytest.mark.parametrize("column", ["us", "t.ms", "sec", "zoned"])
 def test_late_instants_are_put_into_bins(judged: Judged, column: str, interval: str, origin: str) -> None:
     sql = f"SELECT id, date_bin({interval}, {column}{origin}) AS d FROM t"
     found = judged.engine.execute(sql).read_all()
@@ -182,12 +183,25 @@ def test_truncated_columns_keep_type_and_name(judged: Judged) -> None:
 
 
 @pytest.mark.parametrize(
-    "sql", ["SELECT CAST(us AS TIMESTAMP) FROM t", "SELECT CAST(text AS TIMESTAMP) FROM t"]
+    "sql",
+    [
+        "SELECT CAST(arrow_cast(us, 'Utf8') AS TIMESTAMP) FROM t",
+        "SELECT CAST(text AS TIMESTAMP) FROM t",
+    ],
 )
 def test_nanoseconds_that_are_not_there_are_refused_with_the_way_out(judged: Judged, sql: str) -> None:
     with pytest.raises(InvalidInputError, match=r"give them microseconds, as in CAST\(x AS TIMESTAMP\(6\)\)"):
         judged.engine.execute(sql).read_all()
     assert judged.engine.execute(sql.replace("TIMESTAMP", "TIMESTAMP(6)")).read_all().num_rows == 4
+
+
+def test_casts_of_coarser_times_have_microseconds(judged: Judged) -> None:
+    sql = "SELECT CAST(us AS TIMESTAMP) AS t FROM t WHERE us IS NOT NULL"
+    assert (
+        judged.engine.execute(sql)
+        .read_all()
+        .equals(judged.engine.execute(sql.replace("TIMESTAMP", "TIMESTAMP(6)")).read_all())
+    )
 
 
 @pytest.mark.parametrize(

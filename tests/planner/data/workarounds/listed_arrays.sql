@@ -1,0 +1,7 @@
+-- See tests/planner/workarounds.py.
+
+## an element is added to what lies below a vector that is NULL
+SELECT array_append(arrow_cast(x, 'FixedSizeList(2, Float32)'), NULL) AS y FROM (VALUES (arrow_cast(NULL, 'List(Float32)')), ([1.0, 2.0])) AS t(x)
+--
+[1.0, 2.0, None]
+[None]
