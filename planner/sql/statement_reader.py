@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final, TypeAlias
 
 from memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
@@ -133,34 +132,10 @@ class StatementReader:
             self.at += 1
         return range(first, self.at)
 
-    def split_at_commas(self, part: Part) -> Iterator[Part]:
-        """Yield the pieces of a part between commas outside of brackets."""
-        inner = StatementReader(self.text, part.start)
-        while inner.at < part.stop:
-            first = inner.at
-            while inner.at < part.stop and (word := self.words[inner.at]) != ",":
-                inner.at = inner.closing() + 1 if word in _OPENERS else inner.at + 1
-            yield range(first, inner.at)
-            if inner.at < part.stop:
-                inner.at += 1
-                if inner.at == part.stop:
-                    raise inner.unexpected_error("Something is expected after the comma")
-
     def _is_at_stop(self, stops: tuple[tuple[str, ...], ...]) -> bool:
         if self.at and self.words[self.at - 1] == ".":
             return False
-        for stop in stops:
-            if self.words[self.at : self.at + len(stop)] == stop:
-                # IS [NOT] DISTINCT FROM is an operator.
-                return not (stop == ("FROM",) and self.at and self.words[self.at - 1] == "DISTINCT")
-        return False
-
-    def read_bracketed_list(self) -> list[Part]:
-        """Read a bracketed list; return its items."""
-        closing = self.closing()
-        items = list(self.split_at_commas(range(self.at + 1, closing)))
-        self.at = closing + 1
-        return items
+        return any(self.is_at(*stop) for stop in stops)
 
     def common_tables(self) -> Part:
         """Read WITH and its common table expressions, if they are next."""

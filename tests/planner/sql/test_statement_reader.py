@@ -19,7 +19,6 @@ def shown(reader: StatementReader, part: Part) -> str:
         ("f((x) WHERE) WHERE b", "f ( ( x ) WHERE )"),
         ("CASE WHEN where THEN 1 END WHERE b", "CASE WHEN where THEN 1 END"),
         ("t.where = 1 WHERE b", "t . where = 1"),
-        ("a IS DISTINCT FROM b FROM c", "a IS DISTINCT FROM b"),
         ("WHERE b", ""),
         ("a)", "a"),
     ],
@@ -29,12 +28,7 @@ def test_a_part_ends_at_the_first_of_some_words(sql: str, found: str) -> None:
     assert shown(reader, reader.until(("WHERE",), ("FROM",))) == found
 
 
-def test_pieces_stand_between_commas_outside_of_brackets() -> None:
-    reader = StatementReader(tokenize("(a, f(b, c), [d, e]) x"))
-    assert [shown(reader, one) for one in reader.read_bracketed_list()] == ["a", "f ( b , c )", "[ d , e ]"]
-    assert reader.word == "X"
-    with pytest.raises(InvalidInputError, match="Something is expected after the comma"):
-        StatementReader(tokenize("(a, )")).read_bracketed_list()
+def test_brackets_are_closed() -> None:
     with pytest.raises(InvalidInputError, match="The bracket is not closed"):
         StatementReader(tokenize("(a, [b)")).closing()
 

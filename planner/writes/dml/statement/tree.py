@@ -40,6 +40,7 @@ _ITEM_ENDS: Final = (TokenType.COMMA, TokenType.R_PAREN)
 class _Parser(DataFusion.Parser):
     """Parses statements that write, and notes the places of their parts."""
 
+    STRING_ALIASES = True
     STATEMENT_PARSERS: ClassVar[dict[TokenType, Any]] = DataFusion.Parser.STATEMENT_PARSERS | {
         TokenType.REPLACE: lambda self: self._parse_insert()
     }

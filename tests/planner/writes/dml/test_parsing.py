@@ -146,6 +146,7 @@ def test_errors_of_the_tokenizer_come_first() -> None:
         ("(SELECT DISTINCT * FROM people)", "(SELECT DISTINCT * FROM people)"),
         ("TABLE people ORDER BY id", "SELECT * FROM people ORDER BY id"),
         ("FROM people", "FROM people"),
+        ("SELECT id 'x', FROM people", "SELECT id 'x', FROM people"),
         ("SELECT 1 FROM a CROSS JOIN b", "SELECT 1 FROM a CROSS JOIN b"),
         ("SELECT 1 FROM a JOIN b ON conflict = 1", "SELECT 1 FROM a JOIN b ON conflict = 1"),
         ("SELECT 1 FROM a NATURAL JOIN b c", "SELECT 1 FROM a NATURAL JOIN b c"),
