@@ -11,10 +11,8 @@ changed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-
-import pyarrow as pa
 
 from memwal.errors import InvalidInputError, LanceGatewayError, copy_error
 from memwal.storage.table_names import CATALOG, MAIN_SCHEMA, TableName, split_name
@@ -31,15 +29,21 @@ from planner.binding.changes.positions import (
     read_position_call,
     write_position,
 )
-from planner.binding.distance_operators import SPLIT_OPERATORS, find_vector_names
+from planner.binding.distance_operators import (
+    DISTANCE_WORDS,
+    SPLIT_OPERATORS,
+    find_called_distances,
+    find_vector_names,
+    rewrite_distances,
+)
 from planner.binding.key_query import find_key_query
 from planner.binding.names import Meaning, NameResolver, StatementNames, ViewTrail
-from planner.binding.rewrites import REWRITES, Names
 from planner.binding.statement_kinds import classify_statement, drop_format
-from planner.binding.tools.postgres_words import speak_datafusion
-from planner.binding.tools.session_functions import WORDS, Asker, tell_asker
+from planner.binding.tools.postgres_words import postgres_words
+from planner.binding.tools.session_functions import Asker, name_asker
 from planner.binding.tools.show_lists import LISTED, list_by_query, show_table, shows_table
 from planner.binding.value_types import find_computed
+from planner.bridge.json.functions import JSON_FUNCTIONS
 from planner.search.search_call import (
     SearchFunction,
     exclude_subqueries,
@@ -49,6 +53,7 @@ from planner.search.search_call import (
 )
 from planner.sql.dialects.names import NamedTable
 from planner.sql.edits import Edit, Piece, Slot, splice
+from planner.sql.forms import FORMS, write_forms
 from planner.sql.limits import SHALLOW_WORDS, SIZE_WORDS, check_depth, check_literal_sizes, find_sizes
 from planner.sql.references import (
     MAX_RELATIONS,
@@ -58,7 +63,6 @@ from planner.sql.references import (
     find_references,
 )
 from planner.sql.row_lineage import LINEAGE_WORDS, LineageScopes
-from planner.sql.standard.spell_out import spell_out
 from planner.sql.tokens import VECTOR, PlacedMessage, SqlText, number_parameters, quote, tokenize
 from planner.system.catalogs.functions import OWN_NAMES
 from planner.tables.state.extended_tables import Extension, split_extension
@@ -107,11 +111,10 @@ def bind(
         if table.primary_key and reference.as_of is None:
             key_query = find_key_query(
                 text,
-                site,
+                site.parts,
                 table=reference.table,
                 columns=table.declared_schema.names,
                 primary_key=table.primary_key,
-                slots=binder.slots,
             )
     return BoundStatement(
         sql,
@@ -146,7 +149,6 @@ class _Binder:
         self.distances: set[str] = set()  # distance functions that are called
         self.json_functions: set[str] = set()  # functions that read JSON
         self.catalog_functions: set[str] = set()  # functions of pg_catalog that are called
-        self._views = 0  # number of views that were expanded
         self._sites = 0  # number of table references, those of views once per expansion
 
     def spell_out(self, text: SqlText) -> SqlText:
@@ -160,11 +162,9 @@ class _Binder:
                 what = "view" if text.words[2] == "VIEW" else "table or view"
                 raise text.error(site.first, f"The name of a {what} is expected, and it is none")
             text = show_table(text, meaning.name, is_view=meaning.table is None)
-        if not WORDS.isdisjoint(text.words):
-            text = tell_asker(text, self._asker)
-        text = speak_datafusion(text)
+        text = write_forms(text, (name_asker(self._asker), postgres_words, *FORMS))
         self.catalog_functions |= OWN_NAMES.intersection(text.names.values())
-        return spell_out(text)
+        return text
 
     def query(self, text: SqlText, start: int) -> list[Piece | Slot]:
         """Return the pieces of a query, or of EXPLAIN or DESCRIBE with a query from token `start` on."""
@@ -215,7 +215,6 @@ class _Binder:
             # Views that name other views twice multiply.
             raise trail.error(f"the statement reads more than the {MAX_RELATIONS} tables that are allowed")
         edits = drop_format(text, start)
-        views = self._views
         searches: list[tuple[FunctionSite, SearchFunction]] = []
         changes: list[FunctionSite] = []
         if references.functions:
@@ -234,17 +233,18 @@ class _Binder:
         edits.extend(_respell_names(references, text))
         if references.chains:
             edits.extend(names.shorten_columns(references, text, schema, aliases))
-        rewrite_names = Names(
-            find_instants=lambda: self._find_columns(pa.types.is_timestamp, views),
-            find_vectors=lambda: find_vector_names(text, names.find_vector_columns()),
-            keep_vector=self._keep_vector,
-            replaced=[(call.first, call.closing) for call in (*(call for call, _ in searches), *changes)],
-            distances=self.distances,
-            json_functions=self.json_functions,
-        )
-        for rewrite in REWRITES:
-            if not words.isdisjoint(rewrite.words):
-                edits.extend(rewrite.edits(text, rewrite_names))
+        self.json_functions |= JSON_FUNCTIONS.intersection(text.names.values())
+        if not words.isdisjoint(DISTANCE_WORDS):
+            self.distances |= set(find_called_distances(text))
+            replaced = [(call.first, call.closing) for call in (*(call for call, _ in searches), *changes)]
+            edits.extend(
+                rewrite_distances(
+                    text,
+                    lambda: find_vector_names(text, names.find_vector_columns()),
+                    self._keep_vector,
+                    replaced,
+                )
+            )
         if not trail.names:
             for i, ordinal in self.slots.items():
                 begin, last = tokens[i].start, tokens[i + (text.words[i] == "$")]
@@ -256,13 +256,6 @@ class _Binder:
                 if not any(begin < edit.begin and edit.end <= end for begin, end in calls)
             ]
         return splice(text.sql, edits)
-
-    def _find_columns(self, is_kind: Callable[[pa.DataType], bool], views: int) -> dict[str, pa.DataType]:
-        """Return the columns of a kind, with their types; none where views came in since.
-
-        A column of a view may have the name of another one, of a table.
-        """
-        return self.names.find_columns(is_kind) if self._views == views else {}
 
     def _keep_vector(self, numbers: list[float]) -> str:
         """Keep a long vector as a constant, and return the text that stands for it."""
@@ -404,7 +397,6 @@ class _Binder:
         self, view: Meaning, origin: int, trail: ViewTrail, alias: str | None
     ) -> list[Piece | Slot]:
         """Return a view as a derived table."""
-        self._views += 1
         resolver = self.names.resolver
         path = resolver.view_path(view.name)
         inner = trail.enter(view.name, path)

@@ -7,20 +7,29 @@ SELECT v FROM orders WHERE tenant = 'a' AND id = 7 LIMIT 1
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import re
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from sqlglot.tokenizer_core import TokenType
+from sqlglot import exp
 
 from memwal.storage.table_names import TableName
-from planner.sql.references import TableSite
+from planner.sql.forms import number_placeholders
+from planner.sql.rules.dialect import parse_query
+from planner.sql.rules.tree import read_name
 from planner.sql.tokens import SqlText
 
 _INT64_MAX = 2**63 - 1
-_CLAUSE_STARTS = frozenset({"", "WHERE", "LIMIT", "FROM"})
+_CLAUSES = frozenset({"expressions", "from_", "where", "limit"})
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
+_OTHERS = re.compile(
+    r"[<>]|\b(?:JOIN|DISTINCT|GROUP|HAVING|ORDER|OFFSET|UNION|OR|NOT|LIKE|BETWEEN|IS|OVER|WITH|CASE)\b",
+    re.IGNORECASE,
+)
+"""Statements that are more than a lookup, which need not be parsed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,181 +111,118 @@ _BINARIES = frozenset({pa.binary(), pa.large_binary(), pa.binary_view()})
 
 def find_key_query(
     text: SqlText,
-    site: TableSite,
+    parts: tuple[str, ...],
     *,
     table: TableName,
     columns: Sequence[str],
     primary_key: tuple[str, ...],
-    slots: Mapping[int, int],
 ) -> KeyQuery | None:
     """Recognise a point lookup; return None for all other statements.
 
     Args:
         text: the whole statement.
-        site: its only table reference.
-        table: the base table of the reference.
+        parts: of the name of its only table.
+        table: the base table of that name.
         columns: names of the table's columns.
         primary_key: its key columns.
-        slots: token index -> ordinal of each parameter.
     """
-    reader = _Reader(text, site, columns, slots)
-    if text.words[0] != "SELECT" or len(set(columns)) < len(columns):
+    is_other = not set(primary_key).issubset(text.names.values()) or len(set(columns)) < len(columns)
+    if is_other or _OTHERS.search(_QUOTED.sub("", text.sql)):
         return None
-    selected = reader.read_select_list()
-    if selected is None or reader.at != site.first:
+    select = parse_query(number_placeholders(text)[0])
+    if not isinstance(select, exp.Select) or any(select.args[key] for key in select.args.keys() - _CLAUSES):
         return None
-    reader.at = site.last + 1
-    if not reader.skip_alias() or not reader.take("WHERE"):
+    source, where = select.args.get("from_"), select.args.get("where")
+    if source is None or where is None or not isinstance(source.this, exp.Table):
         return None
+    reader = _Reader(source.this, parts, columns)
+    selected = reader.read_outputs(select.expressions)
     conditions: dict[str, tuple[pa.Scalar | int, ...]] = {}
-    while True:
-        condition = reader.read_condition()
+    for conjunct in where.this.flatten() if isinstance(where.this, exp.And) else [where.this]:
+        condition = reader.read_condition(conjunct)
         if condition is None or condition[0] in conditions:
             return None
         conditions[condition[0]] = condition[1]
-        if not reader.take("AND"):
-            break
-    limit = reader.read_limit()
     most = max(map(len, conditions.values()))
-    if limit is None or limit < most or text.words[reader.at] or set(conditions) != set(primary_key):
+    if selected is None or set(conditions) != set(primary_key) or (most > 1 and len(primary_key) > 1):
         return None
-    if most > 1 and len(primary_key) > 1:
+    limit = select.args.get("limit")
+    if limit is not None and not (_is_whole(limit.expression) and int(limit.expression.name) >= most):
         return None
     return KeyQuery(table, selected, tuple((name, conditions[name]) for name in primary_key))
 
 
 class _Reader:
-    """Reads the statement from left to right; None and False mean that it is no point lookup."""
+    """Reads the parts of a statement over one table; None means that it is no point lookup."""
 
-    def __init__(
-        self, text: SqlText, site: TableSite, columns: Sequence[str], slots: Mapping[int, int]
-    ) -> None:
-        self.at = 1
-        self._text = text
-        self._names = text.names
-        self._words = text.words
+    def __init__(self, source: exp.Table, parts: tuple[str, ...], columns: Sequence[str]) -> None:
+        alias = source.args.get("alias")
         self._columns = columns
-        self._slots = slots
-        self._qualifiers: set[tuple[str, ...]] = {(), site.parts[-1:], site.parts, site.parts[-2:]}
-        self._site = site
+        self._qualifiers: set[tuple[str, ...]] = {(), parts[-1:], parts[-2:], parts}
+        if alias is not None:
+            self._qualifiers = set() if alias.columns else {(), (read_name(alias.this),)}
 
-    def take(self, word: str) -> bool:
-        """Skip a word if it is next, and return whether it was."""
-        is_next = self._words[self.at] == word
-        self.at += is_next
-        return is_next
-
-    def skip_alias(self) -> bool:
-        """Skip the alias of the table."""
-        return not self._site.has_alias or self._read_alias() is not None
-
-    def read_select_list(self) -> tuple[tuple[str, str], ...] | None:
-        """Read the selected columns, and skip FROM."""
-        if self._site.has_alias:
-            after = self._site.last + 1
-            after += self._words[after] == "AS"
-            if after not in self._names:
-                return None
-            self._qualifiers = {(), (self._names[after],)}
+    def read_outputs(self, outputs: Sequence[exp.Expr]) -> tuple[tuple[str, str], ...] | None:
+        """Return (column, output name) of each output."""
         selected: list[tuple[str, str]] = []
-        while True:
-            if self.take("*"):
-                selected += [(name, name) for name in self._columns]
-            else:
-                column = self._read_column(star=True)
-                if column is None:
+        for output in outputs:
+            if output.is_star:
+                options = output.this if isinstance(output, exp.Column) else output
+                if any(options.args.values()) or not self._is_qualified(output):
                     return None
-                if column == "*":
-                    selected += [(name, name) for name in self._columns]
-                else:
-                    named = self._words[self.at] not in {",", "FROM"}
-                    output = self._read_alias() if named else column
-                    if not output:
-                        return None
-                    selected.append((column, output))
-            if self.take("FROM"):
-                break
-            if not self.take(","):
+                selected += [(name, name) for name in self._columns]
+                continue
+            column = self._read_column(output.unalias())
+            if column is None:
                 return None
-        outputs = [output for _, output in selected]
-        return tuple(selected) if len(set(outputs)) == len(outputs) else None
+            alias = output.args["alias"] if isinstance(output, exp.Alias) else None
+            selected.append((column, column if alias is None else read_name(alias)))
+        names = [name for _, name in selected]
+        return tuple(selected) if len(set(names)) == len(names) else None
 
-    def read_condition(self) -> tuple[str, tuple[pa.Scalar | int, ...]] | None:
+    def read_condition(self, node: exp.Expr) -> tuple[str, tuple[pa.Scalar | int, ...]] | None:
         """Read `column = constant`, `constant = column` or `column IN (constants)`."""
-        constant = self._read_constant()
-        if constant is not None:
-            column = self._read_column() if self.take("=") else None
-            return None if column is None else (column, (constant,))
-        column = self._read_column()
-        if column is not None and self.take("="):
-            constant = self._read_constant()
-            return None if constant is None else (column, (constant,))
-        if column is None or not self.take("IN") or not self.take("("):
+        sides: tuple[exp.Expr, list[exp.Expr]]
+        if isinstance(node, exp.In):
+            sides = node.this, node.expressions
+        elif isinstance(node, exp.EQ):
+            is_mirrored = not isinstance(node.this, exp.Column)
+            sides = (node.expression, [node.this]) if is_mirrored else (node.this, [node.expression])
+        else:
             return None
-        constants = []
-        while (constant := self._read_constant()) is not None:
-            constants.append(constant)
-            if self.take(")"):
-                return column, tuple(constants)
-            if not self.take(","):
-                return None
+        column = self._read_column(sides[0])
+        constants = [_read_constant(side) for side in sides[1]]
+        known = tuple(constant for constant in constants if constant is not None)
+        return (column, known) if column and known and len(known) == len(constants) else None
+
+    def _read_column(self, node: exp.Expr) -> str | None:
+        if not isinstance(node, exp.Column) or not self._is_qualified(node):
+            return None
+        name = read_name(node.this)
+        return name if name in self._columns else None
+
+    def _is_qualified(self, node: exp.Expr) -> bool:
+        """Return whether a column, or a star, has the name of the table, or none."""
+        names = [node.args.get(key) for key in ("catalog", "db", "table")]
+        return tuple(read_name(name) for name in names if name is not None) in self._qualifiers
+
+
+def _read_constant(node: exp.Expr) -> pa.Scalar | int | None:
+    """Return a literal, or a parameter as its ordinal; None for something else."""
+    match node:
+        case exp.Parameter():
+            return int(node.this.name) - 1
+        case exp.Null():
+            return pa.scalar(None)
+        case exp.Boolean():
+            return pa.scalar(bool(node.this))
+        case exp.Literal() if node.is_string:
+            return pa.scalar(node.name)
+    number = node.this if isinstance(node, exp.Neg) else node
+    if not _is_whole(number) or int(number.name) > _INT64_MAX:
         return None
+    return pa.scalar(int(number.name) if number is node else -int(number.name))
 
-    def read_limit(self) -> int | None:
-        """Read the LIMIT that ends the statement; without one, return a large number."""
-        if not self.take("LIMIT"):
-            return _INT64_MAX
-        if self._words[self.at] != "0" or not self._text.tokens[self.at].text.isdecimal():
-            return None
-        self.at += 1
-        return int(self._text.tokens[self.at - 1].text)
 
-    def _read_alias(self) -> str | None:
-        explicit = self.take("AS")
-        if self.at not in self._names or (not explicit and self._words[self.at] in _CLAUSE_STARTS):
-            return None
-        self.at += 1
-        return self._names[self.at - 1]
-
-    def _read_column(self, *, star: bool = False) -> str | None:
-        """Read a column of the table, qualified or not; with `star`, also `t.*`, returned as "*"."""
-        words = self._words
-        if self.at not in self._names:
-            return None
-        parts = [self._names[self.at]]
-        i = self.at
-        while words[i + 1] == "." and (i + 2 in self._names or (star and words[i + 2] == "*")):
-            i += 2
-            parts.append("*" if words[i] == "*" else self._names[i])
-        *qualifiers, name = parts
-        if tuple(qualifiers) not in self._qualifiers or (name not in self._columns and words[i] != "*"):
-            return None
-        self.at = i + 1
-        return name
-
-    def _read_constant(self) -> pa.Scalar | int | None:
-        """Read a literal, or a parameter as its ordinal; return None if another token is next."""
-        if self.at in self._slots:
-            ordinal = self._slots[self.at]
-            self.at += 1 + (self._words[self.at] == "$")
-            return ordinal
-        negative = self._words[self.at] == "-"
-        i = self.at + negative
-        if i >= len(self._text.tokens):
-            return None
-        token, word = self._text.tokens[i], self._words[i]
-        value: pa.Scalar | None = None
-        if token.token_type is TokenType.NUMBER and token.text.isdecimal():
-            number = -int(token.text) if negative else int(token.text)
-            value = pa.scalar(number) if abs(number) <= _INT64_MAX else None
-        elif negative or self._words[i + 1] == ".":
-            return None
-        elif token.token_type is TokenType.STRING:
-            value = pa.scalar(token.text)
-        elif word in {"TRUE", "FALSE"}:
-            value = pa.scalar(word == "TRUE")
-        elif word == "NULL":
-            value = pa.scalar(None)
-        if value is not None:
-            self.at = i + 1
-        return value
+def _is_whole(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Literal) and not node.is_string and node.name.isdecimal()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Protocol
@@ -292,17 +292,6 @@ class StatementNames:
         fields = [field for table in tables for field in self.table_schema(*table)]
         nested = {field.name for field in fields if pa.types.is_nested(field.type)}
         return {field.name for field in fields} - nested
-
-    def find_columns(self, is_kind: Callable[[pa.DataType], bool]) -> dict[str, pa.DataType]:
-        """Return the names of columns of a kind that have one type in all tables, with that type."""
-        tables = dict.fromkeys(
-            (reference.table, reference.as_of) for reference in self.references if reference.search is None
-        )
-        kinds: dict[str, set[pa.DataType]] = {}
-        for field in (field for table in tables for field in self.table_schema(*table)):
-            kinds.setdefault(field.name, set()).add(field.type)
-        only = ((name, next(iter(types))) for name, types in kinds.items() if len(types) == 1)
-        return {name: kind for name, kind in only if is_kind(kind)}
 
     def shorten_columns(
         self, references: References, text: SqlText, schema: str, aliases: Mapping[TableName, str]

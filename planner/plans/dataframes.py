@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -33,7 +33,7 @@ from planner.plans.checks.unplanned_subqueries import refuse_unplanned_subquerie
 from planner.plans.contexts import Contexts
 from planner.plans.errors import translate_error
 from planner.plans.forms.corrected_texts import plan_text
-from planner.plans.forms.json_types import mark_json, optimize_typed, type_json
+from planner.plans.forms.json_types import mark_json, type_json
 from planner.plans.forms.multisets import MULTISETS, number_equal_rows
 from planner.plans.forms.planned_frame import PlannedFrame, number_names, plan_unique
 from planner.plans.leaves.making import make_leaf
@@ -182,10 +182,8 @@ class Frames:
                 reorders_joins=residents.reorders_joins,
             )
             register(context)
-            nulls = () if typing else [name for name, value in values.items() if not value.is_valid]
-            replan = partial(
-                plan_text, context, bound.kind, values=values, nulls=nulls, is_mended=bound.is_mended
-            )
+            nulls = () if typing else tuple(name for name, value in values.items() if not value.is_valid)
+            replan = partial(plan_text, context, bound.kind, values=values, is_mended=bound.is_mended)
             plan_part = partial(self._plan_part, context, values, {})
             types = {name: value.type for name, value in values.items()}
             told = {
@@ -196,11 +194,21 @@ class Frames:
             }
             plain = text
             text = self._rewritten.make(
-                plain, told, types, lambda: apply_rules(plain, told, types, plan_part, self._operations)
+                f"{nulls} {plain}",
+                told,
+                types,
+                lambda: apply_rules(plain, told, types, plan_part, self._operations, nulls),
             )
             if not WRITERS.isdisjoint(bound.json_functions):
-                text, written = self._type_json(
-                    context, run, register, None if untyped else values, text, written
+                text, written = (
+                    mark_json(one)
+                    if untyped
+                    else type_json(
+                        one,
+                        partial(self._plan_part, context, values, {}),
+                        partial(register_writer, context, run),
+                    )
+                    for one in (text, written)
                 )
             frame = _plan_named(bound, names, replan, text, written, plan_part)
             text = frame.text
@@ -274,39 +282,14 @@ class Frames:
             return context.sql(text, param_values=dict(values) or None)
 
         if sql not in known:
-            plan_part = partial(self._plan_part, context, values, known)
             try:
-                known[sql] = self.schema(plan_unique(StatementKind.QUERY, plan, sql, sql, plan_part))
+                known[sql] = self.schema(plan_unique(StatementKind.QUERY, plan, sql, sql))
             except Exception as error:  # noqa: BLE001 - raised below, each time that the part is asked for
                 known[sql] = error
         found = known[sql]
         if isinstance(found, Exception):
             raise found
         return found
-
-    def _type_json(
-        self,
-        context: SessionContext,
-        run: QueryRun,
-        register_tables: Callable[[SessionContext], None],
-        values: Mapping[str, pa.Scalar] | None,
-        *texts: str,
-    ) -> Iterator[str]:
-        """Return texts in which functions that write JSON take values of one type, and register them.
-
-        Args:
-            context: of the statement.
-            run: its execution.
-            register_tables: registers its tables in a context.
-            values: of placeholders; None leaves them in place.
-            texts: of the statement.
-        """
-        if values is None:
-            return map(mark_json, texts)
-        typed = self._contexts.make(typing=True, sorts_whole=False)
-        register_tables(typed)
-        optimize = partial(optimize_typed, typed, values, partial(self._plan_part, typed, values, {}))
-        return (type_json(text, optimize, partial(register_writer, context, run)) for text in texts)
 
     def refuse_unplanned(self, frame: DataFrame, bound: Bound, run: QueryRun) -> None:
         """Refuse a plan with subqueries that DataFusion does not run.
@@ -422,7 +405,7 @@ def _plan_named(
     if MULTISETS.search(text):
         text, _ = number_equal_rows(text, plan_part)
         written, shown = number_equal_rows(written, plan_part)
-    frame = plan_unique(bound.kind, replan, text, written, plan_part)
+    frame = plan_unique(bound.kind, replan, text, written)
     shown = {name: names.get(old, old) for name, old in {**shown, **frame.shown}.items()}
     frame.shown = {**names, **shown}
     return frame

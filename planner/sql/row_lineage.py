@@ -14,8 +14,8 @@ from typing import Final
 
 from memwal.errors import UnsupportedError
 from planner.sql.edits import Edit
+from planner.sql.query_bodies import find_bodies, find_outputs, outside
 from planner.sql.references import References, TableSite
-from planner.sql.standard.query_bodies import find_bodies, find_outputs, outside
 from planner.sql.tokens import PlacedMessage, SqlText, quote
 
 LINEAGE_WORDS: Final = frozenset({"_ROWID", "_ROW_CREATED_AT_VERSION", "_ROW_LAST_UPDATED_AT_VERSION"})

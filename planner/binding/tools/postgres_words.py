@@ -1,59 +1,36 @@
-"""What statements about pg_catalog say in words of PostgreSQL, in words of DataFusion.
-
-    SELECT a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod) FROM pg_catalog.pg_attribute a
-    WHERE a.attrelid = 'main.orders'::regclass
-->  SELECT a.attname, format_type_2(a.atttypid, a.atttypmod) AS "format_type" FROM pg_catalog.pg_attribute a
-    WHERE a.attrelid = to_regclass_1('main.orders')
-
-Oids are numbers, and names are texts. The casts of PostgreSQL between them are functions; a literal or
-parameter is cast to an oid, anything else is an oid that is cast to its name.
-"""
+"""Statements about pg_catalog, in words of DataFusion."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from sqlglot import exp
+
 from planner.bridge.types.parameter_types import sql_type
-from planner.sql.edits import Edit, apply_edits
-from planner.sql.standard.spellings.results import find_cast_operand, is_result
-from planner.sql.tokens import QUOTED, STRING, SqlText, quote, tokenize
+from planner.sql.forms import write_forms
+from planner.sql.forms.calls import fill, list_plain_calls, put
+from planner.sql.rules.dialect import write_sql
+from planner.sql.rules.tree import Tree, concerns, for_texts
+from planner.sql.tokens import tokenize
 from planner.system.catalogs.functions import CATALOG_FUNCTIONS, FUNCTION_NAMES, CatalogFunction
 from planner.system.catalogs.pg_catalog import ALWAYS_EMPTY
 from planner.system.catalogs.relations import INFORMATION_SCHEMA, PG_CATALOG
 
 _MARKS: Final = (
-    "pg_",
-    "oid",
-    "regclass",
-    "regtype",
-    "regproc",
-    "regnamespace",
-    "regrole",
-    "to_reg",
-    "::name",
-    "as name",
-    '"char"',
-    "::information_schema",
-    "_description",
-    "_privilege",
-    "format_type",
-    "quote_ident",
-    "quote_literal",
-    "quote_nullable",
-    "current_setting",
-    "generate_subscripts",
+    r"pg_|oid|reg(?:class|type|proc|namespace|role)|to_reg|::name|as name|\"char\"|::information_schema"
+    r"|_description|_privilege|format_type|quote_(?:ident|literal|nullable)|current_setting"
+    r"|generate_subscripts"
 )
-"""A text without any of these has nothing of PostgreSQL's own. An expression would take longer to search."""
+"""A text without any of these has nothing of PostgreSQL's own."""
 _PLAIN_TYPES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "OID": "BIGINT",
+        "XID": "BIGINT",
         "NAME": "VARCHAR",
         "REGPROC": "VARCHAR",
-        '"': "VARCHAR",
-        "XID": "BIGINT",
-        "TEXT": "VARCHAR",
+        '"char"': "VARCHAR",
     }
 )
 _NAMED: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
@@ -65,194 +42,116 @@ _NAMED: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     }
 )
 """Type -> function that makes oids of names, function that makes names of oids."""
+_PARAMETERS: Final = (exp.Parameter, exp.Placeholder)
+_GIVING_NAMES: Final = frozenset({"pg_get_serial_sequence", "quote_ident"})
+_SUBSCRIPTS: Final = "unnest(range(1, CAST(cardinality($1) AS BIGINT) + CAST($2 AS BIGINT)))"
+"""Lists have one dimension, so its number is also what is behind the last subscript."""
+_FAILS: Final = "CAST(CAST(concat('json_build_object is not supported: ', $1) AS BIGINT) AS VARCHAR)"
 
 
-def speak_datafusion(text: SqlText) -> SqlText:
-    """Return the text in words of DataFusion; the same object if it has nothing of PostgreSQL's own.
+@for_texts(_MARKS)
+def postgres_words(tree: Tree) -> None:
+    """Write functions and types of pg_catalog as those of DataFusion.
+
+        SELECT a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod) FROM pg_catalog.pg_attribute a
+        WHERE a.attrelid = 'main.orders'::regclass
+    ->  SELECT a.attname, format_type_2(a.atttypid, a.atttypmod) AS "format_type"
+        FROM pg_catalog.pg_attribute a WHERE a.attrelid = to_regclass_1('main.orders')
+
+    Oids are numbers, and names are texts. The casts of PostgreSQL between them are functions; a literal or
+    parameter is cast to an oid, anything else is an oid that is cast to its name.
 
     Raises:
         InvalidInputError: a function of pg_catalog has another number of arguments.
     """
-    if not _has_marks(text.sql):
-        return text
-    edits = [*_rewrite_calls(text), *_rewrite_casts(text), *_rewrite_clauses(text), *_shorten_columns(text)]
-    return tokenize(apply_edits(text.sql, edits)) if edits else text
+    is_over_nothing = any(name.name in ALWAYS_EMPTY for name in tree.root.find_all(exp.Identifier))
+    for column in list(tree.root.find_all(exp.Column)):
+        if column.args.get("table") and column.text("db") == PG_CATALOG and not column.args.get("catalog"):
+            tree.is_changed = True
+            column.set("db", None)
+    # Casts come first, since calls in them say what they give.
+    for node in list(tree.root.find_all(exp.Cast, exp.DataType, exp.Collate, exp.Operator))[::-1]:
+        _write_syntax(tree, node)
+    for whole, call in list_plain_calls(tree, PG_CATALOG):
+        new = _write_call(tree, call, is_over_nothing=is_over_nothing)
+        if new is not None:
+            put(tree, whole, new, call.name)
+        elif whole is not call:
+            tree.replace(whole, call.copy())
 
 
 def speak_datafusion_sql(sql: str) -> str:
-    """Return a statement as `speak_datafusion` does.
+    """Return a statement as `postgres_words` writes it.
 
     Raises:
         LanceGatewayError: it can't be tokenized, or see there.
     """
-    return speak_datafusion(tokenize(sql)).sql if _has_marks(sql) else sql
+    return write_forms(tokenize(sql), (postgres_words,)).sql if concerns(postgres_words, sql.lower()) else sql
 
 
-def _has_marks(sql: str) -> bool:
-    lowered = sql.lower()
-    return any(mark in lowered for mark in _MARKS)
+def _write_syntax(tree: Tree, node: exp.Expr) -> None:
+    if isinstance(node, exp.Collate):
+        # It says nothing where texts have one order.
+        if node.expression.name in {"default", "C"}:
+            tree.replace(node, node.this.copy())
+    elif isinstance(node, exp.Operator):
+        operator = node.args["operator"]
+        if operator.lower().startswith(f"{PG_CATALOG}."):
+            template = f"$1 {operator[len(PG_CATALOG) + 1 :]} $2"
+            tree.replace(node, fill(template, node.this, node.expression))
+    elif isinstance(node, exp.Cast):
+        kind = _read_type(node.to)
+        if kind in _NAMED:
+            column = node.this.name if isinstance(node.this, exp.Column) else kind.lower()
+            put(tree, node, fill(f"{_choose(kind, node.this)}($1)", node.this), column)
+    else:
+        plain = _PLAIN_TYPES.get(_read_type(node))
+        if plain is not None:
+            tree.replace(node, exp.DataType.build(plain))
 
 
-def _shorten_columns(text: SqlText) -> Iterator[Edit]:
-    """Yield edits that drop the schema from names such as pg_catalog.pg_class.oid."""
-    words = text.words
-    for i, word in enumerate(words):
-        is_first = word and text.name(i) == PG_CATALOG and (i == 0 or words[i - 1] != ".")
-        if is_first and words[i + 1 : i + 2] == (".",) and words[i + 3 : i + 4] == (".",):
-            yield Edit(text.start(i), text.start(i + 2), [])
+def _read_type(kind: exp.Expr) -> str:
+    """Return the name of a type as `_NAMED` and `_PLAIN_TYPES` have it."""
+    schema, dot, name = write_sql(kind).rpartition(".")
+    if dot and schema.lower() == INFORMATION_SCHEMA:
+        return "OID" if name.lower() == "cardinal_number" else "NAME"
+    return name if name.startswith('"') else name.upper()
 
 
-def _rewrite_calls(text: SqlText) -> Iterator[Edit]:
-    words = text.words
-    for i in range(len(words) - 1):
-        if words[i + 1] != "(" or not text.is_name(i):
-            continue
-        first = i
-        if i > 1 and words[i - 1] == ".":
-            if text.name(i - 2) != PG_CATALOG:
-                continue
-            first = i - 2
-        name, closing = text.name(i), text.closing(i + 1)
-        if not words[closing]:
-            return  # it is not closed, which the binder tells
-        if name == "current_setting" and words[i + 2] == STRING:
-            continue  # a constant, see `session_functions`
-        if name in FUNCTION_NAMES:
-            count = _count_arguments(text, i + 1, closing)
-            function = CATALOG_FUNCTIONS.get((name, count))
-            if function is None:
-                offered = [str(number) for other, number in CATALOG_FUNCTIONS if other == name]
-                raise text.error(i, f"{name} takes {' or '.join(offered)} arguments, and {count} stand")
-            yield Edit.replace(text.start(first), text.end(i), function.name)
-            yield from _cast_parameters(text, i + 1, closing, function)
-            if is_result(text, first, closing):
-                yield Edit.insert(text.end(closing), f" AS {quote(name)}")
-        else:
-            yield from _rewrite_other_call(text, i, first, closing)
-
-
-def _rewrite_other_call(text: SqlText, i: int, first: int, closing: int) -> Iterator[Edit]:
-    """Yield the edits of a call of what is none of the catalog's functions.
-
-    Args:
-        text: of the statement.
-        i: token of the name.
-        first: token of the schema, or of the name without one.
-        closing: token of the closing bracket.
-    """
-    words, word = text.words, text.words[i]
-    if word == "GENERATE_SUBSCRIPTS" and _count_arguments(text, i + 1, closing) == 2:
-        # Lists have one dimension, so its number is also what lies behind the last subscript.
-        comma = max(j for j in _level(text, i + 2, closing) if words[j] == ",")
-        yield Edit.replace(text.start(first), text.end(i), "unnest(range(1, CAST(cardinality")
-        yield Edit.replace(text.start(comma), text.end(comma), ") AS BIGINT) + CAST(")
-        yield Edit.replace(text.start(closing), text.end(closing), " AS BIGINT)))")
-    elif word == "PG_IS_IN_RECOVERY":
-        alias = f" AS {quote(text.name(i))}" if is_result(text, first, closing) else ""
-        yield Edit.replace(text.start(first), text.end(closing), f"FALSE{alias}")
-    elif word == "JSON_BUILD_OBJECT" and not ALWAYS_EMPTY.isdisjoint(text.names.values()):
-        # It stands over rows that there are none of; over others, the cast fails.
-        yield Edit.replace(text.start(first), text.end(i), "CAST(CAST(concat")
-        yield Edit.insert(text.end(i + 1), "'json_build_object is not offered: ', ")
-        yield Edit.replace(text.start(closing), text.end(closing), ") AS BIGINT) AS VARCHAR)")
-    elif first != i:
-        yield Edit(text.start(first), text.start(i), [])
-
-
-def _cast_parameters(text: SqlText, opening: int, closing: int, function: CatalogFunction) -> Iterator[Edit]:
-    """Yield edits that tell the types of arguments that are parameters."""
-    commas = [i for i in _level(text, opening + 1, closing) if text.words[i] == ","]
-    for first, last, kind in zip([opening, *commas], [*commas, closing], function.arguments, strict=False):
-        if text.words[first + 1 : last] == ("?",) or (text.words[first + 1] == "$" and last == first + 3):
-            name = sql_type(kind)
-            yield from Edit.wrap(text.start(first + 1), text.end(last - 1), "CAST(", f" AS {name})")
-
-
-def _count_arguments(text: SqlText, opening: int, closing: int) -> int:
-    if closing == opening + 1:
-        return 0
-    return 1 + sum(text.words[i] == "," for i in _level(text, opening + 1, closing))
-
-
-def _level(text: SqlText, first: int, last: int) -> Iterator[int]:
-    """Yield the tokens of a range that are in no bracket of any kind."""
-    depth = 0
-    for i in range(first, last):
-        depth -= text.words[i] in {")", "]", "}"}
-        if depth == 0:
-            yield i
-        depth += text.words[i] in {"(", "[", "{"}
-
-
-# Casts
-
-
-def _rewrite_casts(text: SqlText) -> Iterator[Edit]:
-    words = text.words
-    for i, word in enumerate(words):
-        if word == "::" and i and words[i + 1]:
-            last, kind = _read_type(text, i + 1)
-            if kind in _NAMED:
-                first = find_cast_operand(text, i)
-                function = _choose(kind, text, first, i)
-                yield from Edit.wrap(text.start(first), text.end(i - 1), f"{function}(", ")")
-                is_column = text.is_name(i - 1) and words[i - 2] != "::"
-                name = text.name(i - 1) if is_column else kind.lower()
-                alias = f" AS {quote(name)}" if is_result(text, first, last) else ""
-                yield Edit.replace(text.start(i), text.end(last), alias)
-            elif kind:
-                yield Edit.replace(text.start(i + 1), text.end(last), kind)
-        elif word == "CAST" and words[i + 1] == "(":
-            closing = text.closing(i + 1)
-            marks = [j for j in _level(text, i + 2, closing) if words[j] == "AS"]
-            if not marks or not words[closing]:
-                continue
-            last, kind = _read_type(text, marks[-1] + 1)
-            if kind in _NAMED:
-                yield Edit.replace(text.start(i), text.end(i), _choose(kind, text, i + 2, marks[-1]))
-                yield Edit(text.start(marks[-1]), text.end(last), [])
-            elif kind:
-                yield Edit.replace(text.start(marks[-1] + 1), text.end(last), kind)
-
-
-def _read_type(text: SqlText, i: int) -> tuple[int, str]:
-    """Return the last token of a type's name, and a key of `_NAMED`, another name for the type, or ""."""
-    words, qualifier = text.words, ""
-    if words[i + 1 : i + 2] == (".",) and words[i + 2] and text.name(i) in {PG_CATALOG, INFORMATION_SCHEMA}:
-        qualifier, i = text.name(i), i + 2
-    word = words[i]
-    if word in _NAMED:
-        return i, word
-    if word == QUOTED and not (text.name(i) == "char" or qualifier):
-        return i, ""
-    if qualifier == INFORMATION_SCHEMA:
-        return i, "INTEGER" if word == "CARDINAL_NUMBER" else "VARCHAR"
-    if qualifier or word in _PLAIN_TYPES:
-        return i, _PLAIN_TYPES.get(word, word if word != QUOTED else "VARCHAR")
-    return i, ""
-
-
-def _choose(kind: str, text: SqlText, first: int, behind: int) -> str:
+def _choose(kind: str, operand: exp.Expr) -> str:
     """Return the function that casts an operand to a type that is an oid with a name."""
-    operand = text.words[first:behind]
-    is_name = operand in {(STRING,), ("?",)} or (len(operand) == 2 and operand[0] == "$")
-    # What gives names is one of the functions of PostgreSQL.
-    is_name = is_name or "PG_GET_SERIAL_SEQUENCE" in operand or "QUOTE_IDENT" in operand
-    function = CATALOG_FUNCTIONS[_NAMED[kind][0 if is_name else 1], 1]
-    return function.name
+    calls = {call.name.lower() for call in operand.find_all(exp.Anonymous)}
+    is_literal = isinstance(operand, exp.Literal) and operand.is_string
+    is_name = is_literal or isinstance(operand, _PARAMETERS) or not calls.isdisjoint(_GIVING_NAMES)
+    return CATALOG_FUNCTIONS[_NAMED[kind][0 if is_name else 1], 1].name
 
 
-def _rewrite_clauses(text: SqlText) -> Iterator[Edit]:
-    """Yield edits for OPERATOR(pg_catalog.~) and COLLATE, which says nothing where texts have one order."""
-    words = text.words
-    for i, word in enumerate(words):
-        if word == "OPERATOR" and words[i + 1 : i + 4] == ("(", "PG_CATALOG", "."):
-            closing = text.closing(i + 1)
-            if not words[closing] or closing < i + 5:
-                continue
-            yield Edit(text.start(i), text.start(i + 4), [])
-            yield Edit(text.start(closing), text.end(closing), [])
-        elif word == "COLLATE" and text.is_name(i + 1):
-            last = i + 3 if words[i + 2] == "." else i + 1
-            if text.is_name(last) and text.name(last) in {"default", "C"}:
-                yield Edit(text.start(i), text.end(last), [])
+def _write_call(tree: Tree, call: exp.Anonymous, *, is_over_nothing: bool) -> exp.Expr | None:
+    name, arguments = call.name.lower(), call.expressions
+    if name in FUNCTION_NAMES:
+        function = CATALOG_FUNCTIONS.get((name, len(arguments)))
+        if function is None:
+            counts = " or ".join(str(number) for other, number in CATALOG_FUNCTIONS if other == name)
+            what = f"{name} takes {counts} arguments, and {len(arguments)} are given; it is"
+            raise tree.error(call, what)
+        return exp.Anonymous(this=function.name, expressions=_type_parameters(arguments, function))
+    if name == "generate_subscripts" and len(arguments) == 2:
+        return fill(_SUBSCRIPTS, *arguments)
+    if name == "pg_is_in_recovery":
+        return exp.false()
+    if name == "json_build_object" and is_over_nothing and arguments:
+        # It is over rows that there are none of; over others, the cast fails.
+        return fill(
+            _FAILS, fill(f"concat({', '.join(f'${n + 1}' for n in range(len(arguments)))})", *arguments)
+        )
+    return None
+
+
+def _type_parameters(arguments: list[exp.Expr], function: CatalogFunction) -> list[exp.Expr]:
+    """Return the arguments, with the types of those that are parameters."""
+    return [
+        fill(f"CAST($1 AS {sql_type(kind)})", argument)
+        if isinstance(argument, _PARAMETERS)
+        else argument.copy()
+        for argument, kind in zip(arguments, function.arguments, strict=False)
+    ]

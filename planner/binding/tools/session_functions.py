@@ -1,25 +1,18 @@
-"""Functions that tell who asks, and where, as constants.
-
-    SELECT current_user, count(*) FROM orders WHERE clerk = current_user
-->  SELECT 'anna' AS "current_user", count(*) FROM orders WHERE clerk = 'anna'
-
-Those without brackets are reserved words in PostgreSQL: a column of such a name is written in quotes, or
-behind the name of its table.
-"""
+"""Functions that give who asks, and where, as constants."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from types import MappingProxyType
 from typing import Final
 
-from planner.sql.edits import Edit, apply_edits
-from planner.sql.standard.spellings.results import is_result
-from planner.sql.tokens import STRING, SqlText, quote, tokenize
+from sqlglot import exp
+
+from planner.sql.forms.calls import fill, for_calls, list_plain_calls, put
+from planner.sql.rules.tree import Rule, Tree, for_texts
 from planner.system.catalogs.fixed_settings import SERVER_VERSION, find_fixed_setting
-from planner.system.catalogs.relations import PG_CATALOG
 
 _RESERVED: Final = frozenset(
     {"CURRENT_USER", "SESSION_USER", "CURRENT_ROLE", "CURRENT_CATALOG", "CURRENT_SCHEMA"}
@@ -34,15 +27,13 @@ _CONSTANTS: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 """Function without arguments -> its value."""
-_OF_MYSQL: Final = frozenset({"USER", "SYSTEM_USER", "DATABASE", "SCHEMA"})
 _CALLED: Final = (
-    frozenset({"CURRENT_DATABASE", "CURRENT_SCHEMAS", "VERSION", "CURRENT_SETTING"})
-    | frozenset({"CURRENT_SCHEMA", "CURRENT_USER", "SESSION_USER"})
+    _RESERVED
     | _CONSTANTS.keys()
-    | _OF_MYSQL
+    | {"CURRENT_DATABASE", "CURRENT_SCHEMAS", "VERSION", "CURRENT_SETTING"}
+    | {"USER", "SYSTEM_USER", "DATABASE", "SCHEMA"}
 )
-WORDS: Final = _RESERVED | _CALLED
-"""A text without any of these words has none of the functions."""
+_WORDS: Final = (exp.CurrentUser, exp.SessionUser, exp.CurrentRole, exp.CurrentCatalog, exp.CurrentSchema)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,55 +52,48 @@ class Asker:
 
 
 def describe_server() -> str:
-    """Return what version() tells."""
+    """Return what version() gives."""
     return (
         f"Lance Gateway {version('lance-gateway')} on Apache DataFusion {version('datafusion')}, "
         f"with the catalog of PostgreSQL {SERVER_VERSION}"
     )
 
 
-def tell_asker(text: SqlText, asker: Asker) -> SqlText:
-    """Return the text with constants in the places of these functions; the same object if it has none.
+def name_asker(asker: Asker) -> Rule:
+    """Return a form that writes constants in the places of these functions.
 
-    Raises:
-        InvalidInputError: current_setting() of a setting that sessions do not have in common.
+        SELECT current_user, count(*) FROM orders WHERE clerk = current_user
+    ->  SELECT 'anna' AS "current_user", count(*) FROM orders WHERE clerk = 'anna'
+
+    Those without brackets are reserved words in PostgreSQL: a column of such a name is written in quotes, or
+    behind the name of its table. The form raises InvalidInputError for current_setting() of a setting that
+    sessions do not have in common.
     """
-    edits = list(_find(text, asker))
-    return tokenize(apply_edits(text.sql, edits)) if edits else text
+
+    @for_texts(rf"\b(?:{'|'.join(_RESERVED).lower()})\b|{for_calls(_CALLED)}")
+    def session_functions(tree: Tree) -> None:
+        for whole, call in list_plain_calls(tree):
+            value = _compute(tree, call, asker) if call.name.upper() in _CALLED else None
+            if value is not None:
+                put(tree, whole, value, call.name.lower())
+        for node in list(tree.root.find_all(exp.Column, *_WORDS)):
+            name = node.sql_name() if isinstance(node, exp.Func) else _read_bare(node)
+            if name in _RESERVED:
+                names = {"CURRENT_CATALOG": asker.catalog, "CURRENT_SCHEMA": asker.schema}
+                put(tree, node, exp.Literal.string(names.get(name, asker.user)), name.lower())
+
+    return session_functions
 
 
-def _find(text: SqlText, asker: Asker) -> Iterator[Edit]:
-    words = text.words
-    for i, word in enumerate(words):
-        if word not in WORDS:
-            continue
-        first = i
-        if i > 1 and words[i - 1] == ".":
-            if text.name(i - 2) != PG_CATALOG:
-                continue
-            first = i - 2
-        is_called = words[i + 1] == "("
-        last = text.closing(i + 1) if is_called else i
-        if not words[last]:
-            return  # a bracket is not closed, which the binder tells
-        value = _compute(text, i, last, asker) if is_called else _find_reserved(text, i, first, asker)
-        if value is None:
-            continue
-        if is_result(text, first, last):
-            value = f"{value} AS {quote(word.lower())}"
-        yield Edit.replace(text.start(first), text.end(last), value)
+def _read_bare(column: exp.Expr) -> str:
+    """Return the name of a column that may be a reserved word; empty for others."""
+    is_bare = not column.args.get("table") and not column.this.args.get("quoted")
+    return column.name.upper() if is_bare else ""
 
 
-def _find_reserved(text: SqlText, i: int, first: int, asker: Asker) -> str | None:
-    word = text.words[i]
-    if word not in _RESERVED or text.words[i + 1] == "." or (first and text.words[first - 1] in {"AS", "."}):
-        return None
-    return _literal({"CURRENT_CATALOG": asker.catalog, "CURRENT_SCHEMA": asker.schema}.get(word, asker.user))
-
-
-def _compute(text: SqlText, i: int, last: int, asker: Asker) -> str | None:
+def _compute(tree: Tree, call: exp.Anonymous, asker: Asker) -> exp.Expr | None:
     """Return the value of a call; None where it is another function, or has other arguments."""
-    word, arguments = text.words[i], text.words[i + 2 : last]
+    name, arguments = call.name.upper(), call.expressions
     if not arguments:
         values = {
             "CURRENT_DATABASE": asker.catalog,
@@ -117,20 +101,20 @@ def _compute(text: SqlText, i: int, last: int, asker: Asker) -> str | None:
             **dict.fromkeys(("CURRENT_USER", "SESSION_USER", "SYSTEM_USER", "USER"), asker.user),
             "VERSION": describe_server(),
         }
-        return _literal(values[word]) if word in values else _CONSTANTS.get(word)
-    if word == "CURRENT_SCHEMAS" and arguments in {("TRUE",), ("FALSE",)}:
-        names = ["pg_catalog"] * (arguments == ("TRUE",)) + [asker.schema]
-        return f"ARRAY[{', '.join(map(_literal, names))}]"
-    if word == "CURRENT_SETTING" and arguments[0] == STRING:
-        name = text.tokens[i + 2].text
-        value = asker.schema if name.lower() == "search_path" else find_fixed_setting(name)
+        if name in values:
+            return exp.Literal.string(values[name])
+        return fill(_CONSTANTS[name]) if name in _CONSTANTS else None
+    first = arguments[0]
+    if name == "CURRENT_SCHEMAS" and len(arguments) == 1 and isinstance(first, exp.Boolean):
+        names = ["pg_catalog"] * bool(first.this) + [asker.schema]
+        return exp.Array(expressions=[exp.Literal.string(one) for one in names])
+    if name == "CURRENT_SETTING" and isinstance(first, exp.Literal) and first.is_string:
+        setting = first.name
+        value = asker.schema if setting.lower() == "search_path" else find_fixed_setting(setting)
         if value is not None:
-            return _literal(value)
-        if arguments[1:] == (",", "TRUE"):
-            return "CAST(NULL AS TEXT)"
-        raise text.error(i + 2, f"current_setting() does not know {name!r}, which SHOW may tell; it stands")
+            return exp.Literal.string(value)
+        if len(arguments) > 1 and isinstance(arguments[1], exp.Boolean) and arguments[1].this:
+            return fill("CAST(NULL AS TEXT)")
+        what = f"current_setting() does not know {setting!r}, which SHOW may know; it is"
+        raise tree.error(first, what)
     return None
-
-
-def _literal(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 import pyarrow as pa
@@ -11,7 +11,6 @@ from datafusion import DataFrame, SessionContext
 
 from planner.binding.bound_statement import StatementKind
 from planner.plans.forms.planned_frame import PlannedFrame
-from planner.sql.rewrites.separate_lists import apply_separate_lists
 from planner.sql.tokens import quote
 
 # DataFusion expands * in the square of the number of columns: 2,000 take it a third of a second.
@@ -24,7 +23,6 @@ def plan_text(
     text: str,
     written: str,
     values: Mapping[str, pa.Scalar],
-    nulls: Collection[str],
     *,
     is_mended: bool,
 ) -> DataFrame:
@@ -36,7 +34,6 @@ def plan_text(
         text: of the statement for DataFusion, with corrections.
         written: the same without corrections.
         values: of placeholders in the text.
-        nulls: names of those that are NULL, without "$".
         is_mended: whether corrections have given names to outputs; rules keep those that are words.
     """
 
@@ -44,9 +41,7 @@ def plan_text(
         whole = _WHOLE_TABLE.fullmatch(sql)
         if whole is not None:
             return context.table(whole["table"]).alias(whole["alias"])
-        return context.sql(
-            apply_separate_lists(sql, nulls) if nulls else sql, param_values=dict(values) or None
-        )
+        return context.sql(sql, param_values=dict(values) or None)
 
     if text == written:
         return plan(text)

@@ -14,7 +14,6 @@ from datafusion import DataFrame
 from datafusion.plan import LogicalPlan
 
 from planner.binding.bound_statement import StatementKind
-from planner.plans.forms.multisets import FindSchema
 from planner.plans.forms.repeated_names import make_names_unique
 
 _SHARED_NAME: Final = re.compile(r"unique expression names|duplicate|ambiguous|field name")
@@ -66,7 +65,6 @@ def plan_unique(
     replan: Callable[[str, str], DataFrame],
     text: str,
     written: str,
-    find_schema: FindSchema,
 ) -> PlannedFrame:
     """Plan a statement, and if it is refused, with unique names of its outputs."""
     try:
@@ -76,7 +74,12 @@ def plan_unique(
         # The rows of DESCRIBE would have the unique names.
         if kind is StatementKind.DESCRIBE or not _SHARED_NAME.search(str(error)):
             raise
-        unique, unique_written = (make_names_unique(sql, find_schema) for sql in (text, written))
+
+        def find_schema(part: str) -> pa.Schema:
+            return replan(part, part).schema()
+
+        unique = make_names_unique(text, find_schema)
+        unique_written = unique if text == written else make_names_unique(written, find_schema)
         if unique is None or unique_written is None:
             raise
         renamed = None
@@ -85,7 +88,7 @@ def plan_unique(
             renamed = PlannedFrame(replan(unique.sql, unique_written.sql).df)
         if renamed is None:
             raise
-        renamed.text, renamed.shown = unique.sql, unique_written.find_shown()
+        renamed.text, renamed.shown = unique.sql, unique_written.find_shown(renamed.schema().names)
         return renamed
     frame.text = text
     return frame

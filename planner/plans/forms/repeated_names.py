@@ -1,7 +1,7 @@
 """Gives outputs of one name names of their own, since DataFusion refuses them, and remembers those to show.
 
     SELECT id, id, count(*), count(*) FROM t GROUP BY id ORDER BY id
-->  SELECT id, id AS "id#2", count(*) AS "?#15", count(*) AS "?#25" FROM t GROUP BY id ORDER BY id
+->  SELECT id, id AS "id#2", count(*) AS "?#1", count(*) AS "?#2" FROM t GROUP BY id ORDER BY id
 
 The first output keeps its name, in subqueries as well, as in DuckDB and in DataFusion's own tables of joins.
 Only statements that DataFusion has refused are written so: it takes joins whose columns share names.
@@ -9,26 +9,15 @@ Only statements that DataFusion has refused are written so: it takes joins whose
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Final
+
+from sqlglot import exp
 
 from memwal.errors import InvalidInputError
 from planner.plans.forms.multisets import FindSchema
-from planner.sql.edits import Edit, apply_edits
-from planner.sql.standard.query_bodies import (
-    QueryBody,
-    find_bodies,
-    find_column,
-    find_outputs,
-    find_sort_keys,
-    split_alias,
-)
-from planner.sql.tokens import SqlText, quote, tokenize
-
-_STAR_OPTIONS: Final = frozenset({"EXCLUDE", "EXCEPT", "REPLACE", "RENAME"})
-_DIRECTIONS: Final = frozenset({"ASC", "DESC", "NULLS", "FIRST", "LAST"})
+from planner.sql.rules.dialect import find_query, parse_query, write_sql
+from planner.sql.rules.tree import Tree, read_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,193 +27,160 @@ class UniqueNames:
     Attributes:
         sql: the statement.
         named: name of an output -> the name that clients see.
-        computed: name of an output -> finds the name that clients see.
+        computed: name of an output -> its expression, whose name clients see.
+        tree: of the statement.
     """
 
     sql: str
     named: Mapping[str, str]
-    computed: Mapping[str, Callable[[], str]]
+    computed: Mapping[str, exp.Expr]
+    tree: Tree
 
-    def find_shown(self) -> Mapping[str, str]:
-        """Return name of an output -> the name that clients see, which must be planned for computed ones."""
-        return {**self.named, **{name: find() for name, find in self.computed.items()}}
+    def find_shown(self, names: Collection[str]) -> Mapping[str, str]:
+        """Return name of an output -> the name that clients see, for some names.
 
-
-@dataclass(frozen=True, slots=True)
-class _Output:
-    """An output of a SELECT.
-
-    Attributes:
-        tokens: of it.
-        expression: without its alias.
-        name: as the text tells it; None for a computed output without alias, or a cast.
-        stars: the names of the columns that a star stands for; empty for others.
-    """
-
-    tokens: range
-    expression: range
-    name: str | None
-    stars: Sequence[str] = ()
+        Those of expressions are planned.
+        """
+        shown = {name: self.named[name] for name in names if name in self.named}
+        for name in names:
+            if name in self.computed:
+                expression = self.computed[name]
+                fields = self.tree.find_fields(expression)
+                shown[name] = fields[0].name if fields else write_sql(expression)
+        return shown
 
 
 def make_names_unique(sql: str, find_schema: FindSchema) -> UniqueNames | None:
-    """Return a statement whose outputs have different names; None if its text tells of none to change.
+    """Return a statement whose outputs have different names; None if there are none to change.
 
     Args:
         sql: for DataFusion.
-        find_schema: of a query that is a part of it.
+        find_schema: of a query that is a part of it, and whose outputs have different names.
 
     Raises:
         InvalidInputError: rows are sorted by a name that different outputs have.
     """
-    text = tokenize(sql)
-    edits: list[Edit] = []
-    named: dict[str, str] = {}
-    computed: dict[str, Callable[[], str]] = {}
-    for body in find_bodies(text):
-        for operand in body.operands:
-            _SelectList(text, body, operand, find_schema).rename(edits, named, computed)
-    return UniqueNames(apply_edits(sql, edits), named, computed) if edits else None
-
-
-class _SelectList:
-    """The outputs of one SELECT."""
-
-    def __init__(self, text: SqlText, body: QueryBody, operand: range, find_schema: FindSchema) -> None:
-        self._text = text
-        self._body = body
-        self._operand = operand
-        self._find_schema = find_schema
-        self._tokens = find_outputs(text, operand)
-
-    def rename(
-        self, edits: list[Edit], named: dict[str, str], computed: dict[str, Callable[[], str]]
-    ) -> None:
-        """Add the edits that name outputs, and the names to show for them."""
-        text = self._text
-        if len(self._tokens) < 2 or not all(self._tokens):
-            return
-        outputs = [self._read(tokens) for tokens in self._tokens]
-        taken: dict[str, _Output] = {}
-        for number, output in enumerate(outputs, start=1):
-            if output.stars:
-                self._rename_star(output, number, taken, edits, named)
-                continue
-            name = output.name
-            if name is None:
-                unique = f"?#{text.start(output.tokens.start)}"
-                computed[unique] = partial(self._name_alone, output)
-            elif name in taken:
-                self._check_order(name, taken[name], output)
-                unique = f"{name}#{number}"
-                named[unique] = name
-            else:
-                taken[name] = output
-                continue
-            end = text.end(output.expression.stop - 1)
-            edits.append(Edit.replace(end, text.end(output.tokens.stop - 1), f" AS {quote(unique)}"))
-
-    def _read(self, tokens: range) -> _Output:
-        text = self._text
-        if _find_star(text, tokens) is not None:
-            return _Output(tokens, tokens, None, self._plan_alone(tokens))
-        expression, alias = split_alias(text, tokens)
-        return _Output(tokens, expression, alias or find_column(text, expression))
-
-    def _rename_star(
-        self,
-        star: _Output,
-        number: int,
-        taken: dict[str, _Output],
-        edits: list[Edit],
-        named: dict[str, str],
-    ) -> None:
-        text = self._text
-        first, last, at = star.tokens.start, star.tokens.stop - 1, _find_star(text, star.tokens)
-        relation = text.sql[text.start(first) : text.start(first if at is None else at)]
-        columns = []
-        for name in star.stars:
-            column = f"{relation}{quote(name)}"
-            if name in taken:
-                self._check_order(name, taken[name], star)
-                named[f"{name}#{number}"] = name
-                column += f" AS {quote(f'{name}#{number}')}"
-            columns.append(column)
-        is_plain = len(set(star.stars)) == len(star.stars) and "REPLACE" not in text.words[first : last + 1]
-        if is_plain and not taken.keys().isdisjoint(star.stars):
-            edits.append(Edit.replace(text.start(first), text.end(last), ", ".join(columns)))
-        for name in star.stars:
-            taken.setdefault(name, star)
-
-    def _check_order(self, name: str, first: _Output, other: _Output) -> None:
-        """Refuse to sort by a name that different outputs have."""
-        text = self._text
-        if _mean_the_same(text, first, other):
-            return
-        for key in find_sort_keys(text, self._body.tail):
-            rest = set(text.words[key.start + 1 : key.stop]) - _DIRECTIONS
-            if key and not rest and text.is_name(key.start) and text.name(key.start) == name:
-                message = f"ORDER BY {name!r} is ambiguous, since several outputs have that name"
-                raise InvalidInputError(f"{message}: give them different names")
-
-    def _plan_alone(self, tokens: range) -> Sequence[str]:
-        """Return the names that an output has where it stands alone; nothing if that can't be found out."""
-        text, operand = self._text, self._operand
-        definitions = [
-            text.sql[text.start(one.start) : text.end(one.stop - 1)]
-            for body in find_bodies(text)
-            if body.tokens.start <= operand.start and operand.stop <= body.tokens.stop
-            for one in body.common_tables
-            if one.stop <= operand.start
-        ]
-        before = f"WITH RECURSIVE {', '.join(definitions)} " if definitions else ""
-        output = text.sql[text.start(tokens.start) : text.end(tokens.stop - 1)]
-        end = self._tokens[-1].stop
-        rest = text.sql[text.end(end - 1) : text.end(operand.stop - 1)]
-        try:
-            names: Sequence[str] = self._find_schema(f"{before}SELECT {output} {rest}").names
-        except Exception:  # noqa: BLE001 - it reads columns of the rows around it, or groups by a number
-            return ()
-        return names
-
-    def _name_alone(self, output: _Output) -> str:
-        text, tokens = self._text, output.expression
-        cast = _find_cast_column(text, tokens)
-        if cast is not None:
-            return cast
-        names = self._plan_alone(tokens)
-        return names[0] if names else text.sql[text.start(tokens.start) : text.end(tokens.stop - 1)]
-
-
-def _find_star(text: SqlText, output: range) -> int | None:
-    """Return the token of the star that an output is, whatever is left out of it; None if it is none."""
-    words = text.words
-    at = next((i for i in output if words[i] == "*"), None)
-    if at is None or (at > output.start and words[at - 1] != "."):
+    start = find_query(sql)
+    root = parse_query(sql[start:])
+    if root is None:
         return None
-    return at if at + 1 == output.stop or words[at + 1] in _STAR_OPTIONS else None
+    tree = Tree(root, find_schema)
+    naming = _Naming(tree)
+    for select in _list_selects(root):
+        if len(select.expressions) > 1:
+            naming.rename(select)
+    if not tree.is_changed:
+        return None
+    return UniqueNames(sql[:start] + write_sql(root), naming.named, naming.computed, tree)
 
 
-def _find_cast_column(text: SqlText, expression: range) -> str | None:
-    """Return the name of a column that is cast, which PostgreSQL gives the output; None for others."""
-    words, first, stop = text.words, expression.start, expression.stop
-    if (
-        words[first] in {"CAST", "TRY_CAST"}
-        and words[first + 1] == "("
-        and text.closing(first + 1) == stop - 1
-    ):
-        end = next((i for i in range(first + 2, stop) if words[i] == "AS"), first + 2)
-        return find_column(text, range(first + 2, end))
-    end = next((i for i in expression if words[i] == "::"), first)
-    return find_column(text, range(first, end))
+def _list_selects(root: exp.Expr) -> Sequence[exp.Select]:
+    """Return the SELECTs of a query, each behind those that it reads."""
+    found: list[exp.Select] = []
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, exp.Select):
+            found.append(node)
+        stack += sorted(node.iter_expressions(), key=lambda child: not isinstance(child, exp.With))
+    return found[::-1]
 
 
-def _mean_the_same(text: SqlText, one: _Output, other: _Output) -> bool:
+class _Naming:
+    """Names outputs.
+
+    Attributes:
+        named: see `UniqueNames`.
+        computed: see `UniqueNames`.
+    """
+
+    def __init__(self, tree: Tree) -> None:
+        self.named: dict[str, str] = {}
+        self.computed: dict[str, exp.Expr] = {}
+        self._tree = tree
+
+    def rename(self, select: exp.Select) -> None:
+        """Name the outputs of a SELECT."""
+        taken: dict[str, exp.Expr] = {}
+        outputs: list[exp.Expr] = []
+        for number, output in enumerate(select.expressions, start=1):
+            if output.is_star:
+                outputs += self._rename_star(output, number, taken)
+                continue
+            expression = output.unalias()
+            name = _find_name(output)
+            if name is not None and name not in taken:
+                taken[name] = output
+                outputs.append(output)
+                continue
+            if name is not None:
+                _check_order(name, taken[name], output)
+                unique = self._name(name, number, taken)
+            else:
+                unique = f"?#{len(self.named) + len(self.computed) + 1}"
+                if isinstance(expression, exp.Cast) and isinstance(expression.this, exp.Column):
+                    self.named[unique] = read_name(expression.this.this)  # as in PostgreSQL
+                else:
+                    self.computed[unique] = expression
+            outputs.append(exp.Alias(this=expression, alias=exp.to_identifier(unique, quoted=True)))
+            self._tree.is_changed = True
+        select.set("expressions", outputs)
+
+    def _rename_star(self, star: exp.Expr, number: int, taken: dict[str, exp.Expr]) -> Sequence[exp.Expr]:
+        names = [field.name for field in self._tree.find_fields(star)]
+        relation = star.args.get("table") if isinstance(star, exp.Column) else None
+        options = star.this if isinstance(star, exp.Column) else star
+        columns: list[exp.Expr] = []
+        for name in names:
+            column = exp.Column(this=exp.to_identifier(name, quoted=True), table=relation and relation.copy())
+            if name not in taken:
+                columns.append(column)
+                continue
+            _check_order(name, taken[name], star)
+            columns.append(exp.alias_(column, self._name(name, number, taken), quoted=True))
+        is_plain = len(set(names)) == len(names) and not any(map(options.args.get, ("replace", "rename")))
+        is_shared = not taken.keys().isdisjoint(names)
+        for name in names:
+            taken.setdefault(name, star)
+        if not is_plain or not is_shared:
+            return [star]
+        self._tree.is_changed = True
+        return columns
+
+    def _name(self, name: str, number: int, taken: Mapping[str, exp.Expr]) -> str:
+        while f"{name}#{number}" in taken:
+            number += 1
+        unique = f"{name}#{number}"
+        self.named[unique] = name
+        return unique
+
+
+def _find_name(output: exp.Expr) -> str | None:
+    """Return the name of an output, as its text gives it; None for a computed one without an alias."""
+    if isinstance(output, exp.Alias):
+        return read_name(output.args["alias"])
+    return read_name(output.this) if isinstance(output, exp.Column) else None
+
+
+def _check_order(name: str, first: exp.Expr, other: exp.Expr) -> None:
+    """Refuse to sort by a name that different outputs have."""
+    query: exp.Expr | None = other.parent_select
+    while query is not None and isinstance(query.parent, exp.SetOperation):
+        query = query.parent
+    order = query.args.get("order") if query is not None else None
+    if order is None or _mean_the_same(first, other):
+        return
+    for key in order.expressions:
+        if isinstance(key.this, exp.Column) and not key.this.table and read_name(key.this.this) == name:
+            message = f"ORDER BY {name!r} is ambiguous, since several outputs have that name"
+            raise InvalidInputError(f"{message}: give them different names")
+
+
+def _mean_the_same(*outputs: exp.Expr) -> bool:
     """Return whether two outputs are certainly the same column."""
-    sides = (one, other)
-    if any(side.stars for side in sides):
-        return all(side.stars or len(side.tokens) == 1 for side in sides)
-    words = [[text.name(i) for i in side.expression] for side in sides]
-    if words[0] == words[1]:
-        return True
-    return all(".".join(each[1::2]) in {"", "."} for each in words) and words[0][-1] == words[1][-1]
+    if any(output.is_star for output in outputs):
+        others = (output for output in outputs if not output.is_star)
+        return all(isinstance(output, exp.Column) and not output.table for output in others)
+    one, other = (output.unalias() for output in outputs)
+    are_columns = isinstance(one, exp.Column) and isinstance(other, exp.Column)
+    return one == other or (are_columns and read_name(one.this) == read_name(other.this))

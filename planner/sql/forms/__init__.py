@@ -11,19 +11,59 @@ after, and titled pairs in `tests/planner/data/forms/`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
+from planner.sql.forms.aggregates import counted_rows, opposite_orders, orders_within_groups
+from planner.sql.forms.functions import refused_functions, synonyms
+from planner.sql.forms.joins import columns_of_from, merged_columns, sides_of_joins
+from planner.sql.forms.json_values import json_values
+from planner.sql.forms.literals import based_integers, fractions, local_times, uuids
+from planner.sql.forms.orders import fetch, fetch_with_ties, order_by_all
+from planner.sql.forms.patterns import like_escapes
 from planner.sql.forms.ranges import symmetric_ranges
 from planner.sql.forms.refusals import misread_clauses, refuse_unread
+from planner.sql.forms.rows import listed_values, row_values
+from planner.sql.forms.time_formats import time_formats
+from planner.sql.forms.windows import frame_exclusions, named_windows
 from planner.sql.rules.dialect import find_query, parse_query, write_sql
 from planner.sql.rules.tree import Rule, Tree, concerns
 from planner.sql.tokens import SqlText, number_parameters, tokenize
 
-FORMS: Final[tuple[Rule, ...]] = (misread_clauses, symmetric_ranges)
+FORMS: Final[tuple[Rule, ...]] = (
+    misread_clauses,
+    refused_functions,
+    like_escapes,
+    json_values,
+    synonyms,
+    time_formats,
+    sides_of_joins,
+    columns_of_from,
+    local_times,
+    based_integers,
+    uuids,
+    symmetric_ranges,
+    counted_rows,
+    frame_exclusions,
+    order_by_all,
+    orders_within_groups,
+    opposite_orders,
+    named_windows,
+    fetch_with_ties,
+    fetch,
+    merged_columns,
+    fractions,
+    listed_values,
+    row_values,
+)
 
 
-def write_forms(text: SqlText) -> SqlText:
+def write_forms(text: SqlText, forms: Sequence[Rule] = FORMS) -> SqlText:
     """Return a query, or EXPLAIN of one, without these forms.
+
+    Args:
+        text: of the statement.
+        forms: in the order in which they are written.
 
     Returns:
         The statement; the same object if it has none of them, or if sqlglot does not read it.
@@ -31,10 +71,10 @@ def write_forms(text: SqlText) -> SqlText:
     Raises:
         LanceGatewayError: a form can't be written for DataFusion; with the place in the text.
     """
-    forms = [form for form in FORMS if concerns(form, text.sql.lower())]
+    forms = [form for form in forms if concerns(form, text.sql.lower())]
     if not forms:
         return text
-    numbered, added = number_marks(text)
+    numbered, added = number_placeholders(text)
     start = find_query(numbered)
     root = parse_query(numbered[start:])
     if root is None:
@@ -55,13 +95,14 @@ def write_forms_of_expression(text: SqlText) -> SqlText:
     """Return an expression without these forms; see `write_forms`."""
     if not any(concerns(form, text.sql.lower()) for form in FORMS):
         return text
-    query = tokenize(f"SELECT {text.sql}")
+    # In brackets, since it is no output, which has a name.
+    query = tokenize(f"SELECT ({text.sql}\n)")
     written = write_forms(query)
-    return text if written is query else tokenize(written.sql.removeprefix("SELECT "))
+    return text if written is query else tokenize(written.sql.removeprefix("SELECT (").removesuffix(")"))
 
 
-def number_marks(text: SqlText) -> tuple[str, list[tuple[int, int]]]:
-    """Return a text with $n for each ?, since trees copy them, and where it became longer, by how much."""
+def number_placeholders(text: SqlText) -> tuple[str, list[tuple[int, int]]]:
+    """Return a text with $n for each ?, since forms copy them, and where it became longer, by how much."""
     if "?" not in text.words:
         return text.sql, []
     slots, _ = number_parameters(text)

@@ -8,14 +8,17 @@ private, views are expanded, and the types of columns and parameters are known.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final, Generic, TypeVar
 
 import pyarrow as pa
 from cachetools import LRUCache
 
+from planner.sql.rules.cast_keys import cast_keys
 from planner.sql.rules.ceilings import ceilings
+from planner.sql.rules.computed_lists import computed_lists
 from planner.sql.rules.computed_sort_keys import computed_sort_keys
+from planner.sql.rules.constant_sides import constant_sides
 from planner.sql.rules.contained_lists import contained_lists
 from planner.sql.rules.decimal_elements import decimal_elements
 from planner.sql.rules.decimal_literals import decimal_literals
@@ -26,6 +29,7 @@ from planner.sql.rules.disjoint_lists import disjoint_lists
 from planner.sql.rules.dotted_fields import dotted_fields
 from planner.sql.rules.extremes import extremes
 from planner.sql.rules.integer_arithmetic import integer_arithmetic
+from planner.sql.rules.late_instants import late_instants
 from planner.sql.rules.listed_arrays import listed_arrays
 from planner.sql.rules.logarithms import logarithms
 from planner.sql.rules.lossy_casts import lossy_casts
@@ -38,12 +42,15 @@ from planner.sql.rules.outer_qualifiers import outer_qualifiers
 from planner.sql.rules.padded_texts import padded_texts
 from planner.sql.rules.powers import powers
 from planner.sql.rules.quantified_comparisons import quantified_comparisons
+from planner.sql.rules.read_texts import read_texts
 from planner.sql.rules.real_literals import real_literals
 from planner.sql.rules.repeated_groups import repeated_groups
 from planner.sql.rules.rounded_decimals import rounded_decimals
 from planner.sql.rules.scalar_subqueries import scalar_subqueries
+from planner.sql.rules.separate_lists import separate_lists
 from planner.sql.rules.short_times import short_times
 from planner.sql.rules.time_units import time_units
+from planner.sql.rules.times_of_day import times_of_day
 from planner.sql.rules.tree import Rule, Tree, concerns
 from planner.sql.rules.types import Operations
 from planner.sql.rules.untyped_values import untyped_values
@@ -56,6 +63,8 @@ RULES: Final[tuple[Rule, ...]] = (
     quantified_comparisons,
     scalar_subqueries,
     outer_qualifiers,
+    separate_lists,
+    computed_lists,
     powers,
     null_replacements,
     logarithms,
@@ -69,7 +78,10 @@ RULES: Final[tuple[Rule, ...]] = (
     ceilings,
     padded_texts,
     wide_decimals,
+    times_of_day,
+    read_texts,
     short_times,
+    late_instants,
     time_units,
     zoned_times,
     untyped_values,
@@ -87,6 +99,8 @@ RULES: Final[tuple[Rule, ...]] = (
     uuid_literals,
     computed_sort_keys,
     extremes,
+    cast_keys,
+    constant_sides,
 )
 _KEPT_TEXTS: Final = 1024
 _WORDS: Final = re.compile(r"\w+")
@@ -103,6 +117,7 @@ def apply_rules(
     types: Mapping[str, pa.DataType],
     find_schema: Callable[[str], pa.Schema],
     operations: Operations | None = None,
+    nulls: Collection[str] = (),
 ) -> str:
     """Rewrite a query, or EXPLAIN of one, by the rules.
 
@@ -112,6 +127,7 @@ def apply_rules(
         types: name of a parameter, without "$" -> its type.
         find_schema: plans a query over the same tables and parameters, and returns the schema of its result.
         operations: their types as other texts have told them, by the same settings of DataFusion.
+        nulls: names of the parameters that are NULL, without "$".
 
     Returns:
         The text; the same one if no rule changes it, or if sqlglot does not read it.
@@ -120,7 +136,7 @@ def apply_rules(
         LanceGatewayError: a rule refuses the statement.
     """
     kinds = {str(kind) for kind in (*types.values(), *_list_read_types(sql, schemas))}
-    searched = f"{' '.join(sorted(kinds))} {sql}".lower()
+    searched = f"{' '.join(sorted(kinds))}{' null parameters' * bool(nulls)} {sql}".lower()
     rules = [rule for rule in RULES if concerns(rule, searched)]
     if not rules:
         return sql
@@ -128,7 +144,7 @@ def apply_rules(
     root = parse_query(sql[start:])
     if root is None:
         return sql
-    tree = Tree(root, find_schema, schemas, types, {} if operations is None else operations)
+    tree = Tree(root, find_schema, schemas, types, {} if operations is None else operations, nulls=nulls)
     try:
         for rule in rules:
             rule(tree)

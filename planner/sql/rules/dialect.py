@@ -6,6 +6,7 @@ A statement that is read and written again has the same plan; tests compare the 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, ClassVar, Final
 
@@ -32,7 +33,27 @@ _TYPES: Final = {
 _CALLS_WITH_SYNTAX: Final = frozenset(
     {"CAST", "TRY_CAST", "EXTRACT", "SUBSTRING", "POSITION", "TRIM", "OVERLAY"}
 )
-_QUERY: Final = re.compile(r"[\s(]*(?:SELECT|WITH|FROM|TABLE|--|/\*)", re.IGNORECASE)
+_JSON_CALLS: Final = (
+    *("JSON_OBJECT", "JSON_BUILD_OBJECT", "JSONB_BUILD_OBJECT", "JSON_OBJECTAGG", "JSON_OBJECT_AGG"),
+    *("JSONB_OBJECT_AGG", "JSON_GROUP_OBJECT", "JSON_ARRAY", "JSON_BUILD_ARRAY", "JSONB_BUILD_ARRAY"),
+    *("JSON_ARRAYAGG", "JSON_AGG", "JSONB_AGG", "JSON_GROUP_ARRAY", "TO_JSON", "TO_JSONB", "ARRAY_TO_JSON"),
+    *("JSON_SET", "JSON_INSERT", "JSON_REPLACE"),
+)
+"""Functions whose arguments may be keys with values, and which may have the clauses of SQL/JSON."""
+_AFTER_VALUES: Final = frozenset(
+    {TokenType.COLON, TokenType.COMMA, TokenType.R_PAREN, TokenType.DOT, TokenType.DPIPE, TokenType.DCOLON}
+    | {TokenType.ARROW, TokenType.DARROW, TokenType.PLUS, TokenType.DASH, TokenType.L_PAREN}
+)
+"""Tokens before which KEY is a name."""
+_JSON_CLAUSES: Final = {
+    ("NULL", "ON", "NULL"): ("leaves_out_null", False),
+    ("ABSENT", "ON", "NULL"): ("leaves_out_null", True),
+    ("WITH", "UNIQUE", "KEYS"): ("compares_keys", True),
+    ("WITH", "UNIQUE"): ("compares_keys", True),
+    ("WITHOUT", "UNIQUE", "KEYS"): ("compares_keys", False),
+    ("WITHOUT", "UNIQUE"): ("compares_keys", False),
+}
+_QUERY: Final = re.compile(r"[\s(]*(?:SELECT|WITH|FROM|TABLE|VALUES|--|/\*)", re.IGNORECASE)
 """The start of a query; sqlglot logs other statements that it does not read."""
 _BEFORE_QUERIES: Final = re.compile(
     r"\s*(?:EXPLAIN|DESCRIBE|DESC)\b(?:\s+(?:ANALYZE|VERBOSE|FORMAT\s+\w+))*\s+(?=SELECT|WITH|\(|VALUES)",
@@ -86,6 +107,16 @@ def _parse_position(parser: Any) -> exp.Expr:  # noqa: ANN401 - sqlglot has no t
     return exp.Anonymous(this="position", expressions=arguments)
 
 
+def _parse_number(parser: Any, token: Any) -> exp.Expr:  # noqa: ANN401 - sqlglot has no types here
+    """Parse 0x1F and 0b101, which are integers; X'1F' is bytes."""
+    written = parser.sql[token.start : token.end + 1]
+    if written[:1] != "0":
+        return parser.expression(exp.HexString(this=token.text), token)  # type: ignore[no-any-return]
+    number = parser.expression(exp.Literal.number(int(written, 0)), token)
+    number.meta["written"] = written
+    return number  # type: ignore[no-any-return]
+
+
 class DataFusion(Postgres):
     """DataFusion's dialect: PostgreSQL's, in which every function keeps its name and its arguments."""
 
@@ -98,6 +129,7 @@ class DataFusion(Postgres):
         KEYWORDS: ClassVar[dict[str, TokenType]] = {
             **Postgres.Tokenizer.KEYWORDS,
             "FLOAT": TokenType.FLOAT,
+            "MINUS": TokenType.EXCEPT,
             "TINYINT": TokenType.TINYINT,
         }
 
@@ -105,11 +137,42 @@ class DataFusion(Postgres):
         """Reads a function as its name and its arguments."""
 
         FUNCTIONS: ClassVar[dict[str, Any]] = {}
+        ID_VAR_TOKENS: ClassVar[set[TokenType]] = PostgresParser.ID_VAR_TOKENS | {TokenType.FETCH}
+        FUNC_TOKENS: ClassVar[set[TokenType]] = {
+            *PostgresParser.FUNC_TOKENS,
+            *(TokenType.DATABASE, TokenType.SCHEMA),
+        }
         FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
             name: parser
             for name, parser in PostgresParser.FUNCTION_PARSERS.items()
             if name in _CALLS_WITH_SYNTAX
-        } | {"POSITION": _parse_position}
+        } | {
+            "POSITION": _parse_position,
+            **dict.fromkeys(_JSON_CALLS, lambda parser: parser._parse_json_call()),  # noqa: SLF001
+        }
+        NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+            name: parser for name, parser in PostgresParser.NO_PAREN_FUNCTION_PARSERS.items() if name != "IF"
+        }
+        JSON_OPERATORS: ClassVar[dict[Any, Any]] = {
+            **PostgresParser.JSON_OPERATORS,
+            **{
+                token: lambda parser, this, path, kind=kind: parser.expression(
+                    kind(this=this, expression=path)
+                )
+                for token, kind in (
+                    (TokenType.ARROW, exp.JSONExtract),
+                    (TokenType.DARROW, exp.JSONExtractScalar),
+                )
+            },
+        }
+        LAMBDAS: ClassVar[dict[Any, Any]] = {
+            kind: parser for kind, parser in PostgresParser.LAMBDAS.items() if kind != TokenType.ARROW
+        }
+        PRIMARY_PARSERS: ClassVar[dict[Any, Any]] = {
+            **PostgresParser.PRIMARY_PARSERS,
+            TokenType.BIT_STRING: _parse_number,
+            TokenType.HEX_STRING: _parse_number,
+        }
 
         def _parse_position(self, haystack_first: bool = False) -> exp.Expr:  # type: ignore[override]  # noqa: ARG002, FBT001, FBT002
             """Parse `position(x IN s)`; `position(s, x)` is a function, with the text first."""
@@ -117,6 +180,29 @@ class DataFusion(Postgres):
             if self._match(TokenType.IN):
                 return exp.StrPosition(this=self._parse_bitwise(), substr=arguments[0])
             return exp.Anonymous(this="position", expressions=arguments)
+
+        def _parse_csv(self, parse_method: Callable[[], Any], sep: TokenType = TokenType.COMMA) -> list[Any]:
+            """Parse a list, which does not end with a comma."""
+
+            def parse() -> Any:  # noqa: ANN401 - sqlglot has no types here
+                found = parse_method()
+                if found is None and self._prev and self._prev.token_type is sep:
+                    self.raise_error("Expected an element of the list")
+                return found
+
+            return super()._parse_csv(parse, sep)
+
+        def _parse_limit(
+            self,
+            this: exp.Expr | None = None,
+            top: bool = False,  # noqa: FBT001, FBT002
+            skip_limit_token: bool = False,  # noqa: FBT001, FBT002
+        ) -> exp.Expr | None:
+            """Parse LIMIT, and FETCH FIRST or NEXT behind the outputs; FETCH is otherwise a name."""
+            is_name = top or self._next is None or self._next.text.upper() not in {"FIRST", "NEXT"}
+            if self._curr and self._curr.token_type is TokenType.FETCH and is_name:
+                return this
+            return super()._parse_limit(this, top, skip_limit_token)
 
         def _parse_bracket(self, this: exp.Expr | None = None) -> exp.Expr | None:
             """Parse `MAP {key: value}`, which is a function of two lists; and what sqlglot reads."""
@@ -131,6 +217,43 @@ class DataFusion(Postgres):
         def _parse_entry(self) -> tuple[exp.Expr | None, exp.Expr | None] | None:
             key = self._parse_disjunction()
             return (key, self._parse_disjunction()) if self._match(TokenType.COLON) else None
+
+        def _parse_json_call(self) -> exp.Expr:
+            """Parse the arguments of a function that makes JSON, and its clauses, which become attributes."""
+            name = self._tokens[self._index - 2]
+            call = exp.Anonymous(this=name.text).update_positions(name)
+            call.set("distinct", self._match(TokenType.DISTINCT))
+            if not self._parse_json_clauses(call) and self._curr.token_type != TokenType.R_PAREN:
+                call.set("expressions", self._parse_csv(self._parse_json_argument))
+                call.set("order", self._parse_order())
+                self._parse_json_clauses(call)
+            return call
+
+        def _parse_json_argument(self) -> exp.Expr | None:
+            """Parse `v`, `v FORMAT JSON`, `k: v`, `k VALUE v` and `KEY k VALUE v`."""
+            has_word = self._next.token_type not in _AFTER_VALUES and self._next.text.upper() != "VALUE"
+            if has_word:
+                self._match_text_seq("KEY")
+            value = self._parse_disjunction()
+            if self._match(TokenType.COLON) or self._match_text_seq("VALUE"):
+                of_key = self._parse_disjunction()
+                if self._match_text_seq("FORMAT", "JSON"):
+                    of_key = exp.FormatJson(this=of_key)
+                return exp.JSONKeyValue(this=value, expression=of_key)
+            return exp.FormatJson(this=value) if self._match_text_seq("FORMAT", "JSON") else value
+
+        def _parse_json_clauses(self, call: exp.Expr) -> bool:
+            """Parse what may follow the arguments; return whether there is anything."""
+            has_any = False
+            while True:
+                found = next((one for one in _JSON_CLAUSES if self._match_text_seq(*one)), None)
+                if found is not None:
+                    call.set(*_JSON_CLAUSES[found])
+                elif self._match(TokenType.RETURNING):
+                    call.set("returning", self._parse_types())
+                else:
+                    return has_any
+                has_any = True
 
     class Generator(PostgresGenerator):
         """Writes what DataFusion reads."""
@@ -168,7 +291,8 @@ def parse_query(sql: str) -> exp.Query | None:
     if _PIPE in sql or _QUERY.match(sql) is None:
         return None
     try:
-        trees = _DIALECT.parse(sql)
+        # sqlglot misreads $1 before a text that ends with ''.
+        trees = _DIALECT.parse(f"{sql}\n")
     except (SqlglotError, ValueError, RecursionError):
         return None
     root = trees[0] if len(trees) == 1 else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias, TypeVar
 
@@ -14,7 +14,7 @@ from memwal.errors import InvalidInputError, LanceGatewayError
 from memwal.transforms.determinism import has_unstable_call
 from planner.sql.rules.dialect import write_sql
 from planner.sql.rules.types import Operations, Types
-from planner.sql.tokens import PlacedMessage
+from planner.sql.tokens import PlacedMessage, fold
 
 Family: TypeAlias = Literal[
     "decimal", "floating", "integer", "instant", "zoned", "date", "text", "bytes", "other"
@@ -39,16 +39,21 @@ _TESTS: Final[tuple[tuple[Callable[[pa.DataType], bool], Family], ...]] = (
 )
 
 
+_CAPITALS: Final = re.compile(r"(?<!\\)[A-Z]+")
+
+
 def for_texts(*patterns: str) -> Callable[[_R], _R]:
     """Mark a rule as one that changes only texts in which all of some patterns are found.
 
-    A text that concerns no rule is not parsed. What is searched is in small letters, and the types of columns
+    A text that concerns no rule is not parsed. What is searched is in small letters, as the pattern is once
+    its capital letters, but for escapes, are made small, and the types of columns
     and parameters are part of it: they are written before the text, as in
     `decimal128(10, 2) timestamp[us, tz=europe/berlin] select ..`.
     """
 
     def mark(rule: _R) -> _R:
-        rule.patterns = [re.compile(pattern, re.DOTALL) for pattern in patterns]  # type: ignore[attr-defined]
+        small = [_CAPITALS.sub(lambda found: found[0].lower(), pattern) for pattern in patterns]
+        rule.patterns = [re.compile(pattern, re.DOTALL) for pattern in small]  # type: ignore[attr-defined]
         return rule
 
     return mark
@@ -72,6 +77,11 @@ def is_unstable(node: exp.Expr) -> bool:
     return has_unstable_call([call.name.upper() for call in node.find_all(exp.Func)])
 
 
+def read_name(identifier: exp.Expr) -> str:
+    """Return an identifier as DataFusion reads it."""
+    return identifier.name if identifier.args.get("quoted") else fold(identifier.name)
+
+
 class Tree:
     """A query that rules rewrite.
 
@@ -79,6 +89,7 @@ class Tree:
         root: the query.
         is_changed: whether a rule changed it.
         columns: of the tables that it reads; those of UUIDs have this type, though they are texts.
+        nulls: names of the parameters that are NULL.
 
     Args:
         root: the query.
@@ -86,9 +97,9 @@ class Tree:
         schemas: name of a table that it reads -> its columns.
         parameters: name of a parameter, without "$" -> its type.
         operations: types of operations that are known from other queries.
-        columns: of the tables that it reads.
         sql: the text that errors show.
         find_position: returns the position in it of a character of the text that was parsed.
+        nulls: names of the parameters that are NULL.
     """
 
     def __init__(
@@ -101,11 +112,13 @@ class Tree:
         *,
         sql: str = "",
         find_position: Callable[[int], int] = int,
+        nulls: Collection[str] = (),
     ) -> None:
         self._sql = sql
         self._find_position = find_position
         self.root = root
         self.is_changed = False
+        self.nulls = nulls
         self.columns = tuple(column for schema in schemas.values() for column in schema)
         self._find_schema = find_schema
         self._schemas: dict[str, pa.Schema | None] = {}
@@ -142,6 +155,15 @@ class Tree:
         """
         starts = [one.meta["start"] for one in node.walk() if "start" in one.meta]
         return kind(PlacedMessage(self._sql, self._find_position(min(starts, default=0)), what))
+
+    def find_text(self, node: exp.Expr) -> str:
+        """Return an expression as the user wrote it, if its places show where it begins and ends."""
+        starts = [one.meta["start"] for one in node.walk() if "start" in one.meta]
+        ends = [one.meta["end"] for one in node.walk() if "end" in one.meta]
+        if not starts:
+            return write_sql(node)
+        text = self._sql[self._find_position(min(starts)) : self._find_position(max(ends)) + 1]
+        return text if text.count("(") == text.count(")") else write_sql(node)
 
     def guess_families(self, expression: exp.Expr) -> frozenset[Family] | None:
         """Return the families that an expression may be of, without planning it; None if it may be any."""
@@ -211,6 +233,18 @@ class Tree:
         found = [pa.field(name, kind) for name, kind in outputs if name is not None and kind is not None]
         return found if len(found) == len(outputs) else ()
 
+    def find_fields(self, output: exp.Expr) -> Sequence[pa.Field]:
+        """Return the columns that an output of a SELECT stands for, without an alias; none if not known."""
+        select = output.parent_select
+        if select is None:
+            return ()
+        probe = select.copy()
+        for key in ("with_", "distinct", "order", "limit", "offset"):
+            probe.set(key, None)
+        probe.set("expressions", [output.copy()])
+        schema = self._plan(write_sql(_with_common_tables(probe, output)))
+        return () if schema is None else list(schema)
+
     def _plan(self, sql: str) -> pa.Schema | None:
         if sql not in self._schemas:
             try:
@@ -228,25 +262,26 @@ def _read_same_rows(probe: exp.Select, select: exp.Select) -> None:
 
 def _with_common_tables(probe: exp.Query, expression: exp.Expr) -> exp.Query:
     """Return a query with the common table expressions that an expression may read."""
-    tables: dict[str, exp.CTE] = {}
+    tables: list[exp.CTE] = []
     is_recursive = False
     inner: exp.Expr | None = expression
     node = expression.parent
     while node is not None:
         with_ = node if isinstance(node, exp.With) else node.args.get("with_")
-        if isinstance(with_, exp.With):
+        if isinstance(with_, exp.With) and with_ is not inner:
             is_recursive |= bool(with_.args.get("recursive"))
-            for table in with_.expressions:
-                if table is inner and not with_.args.get("recursive"):
-                    break
-                tables.setdefault(table.alias, table)
+            visible: list[exp.CTE] = with_.expressions
+            if not with_.args.get("recursive"):
+                visible = visible[: next((at for at, one in enumerate(visible) if one is inner), None)]
+            taken = {table.alias for table in tables}
+            # Those of outer queries come first, since inner ones may read them.
+            tables = [*(table for table in visible if table.alias not in taken), *tables]
         inner, node = node, node.parent
     if not tables:
         return probe
     found = probe.copy()
     own = found.args.get("with_")
-    # Those of outer queries come first, since inner ones may read them.
-    copies = [table.copy() for table in reversed(tables.values())]
+    copies = [table.copy() for table in tables]
     if own is not None:
         is_recursive |= bool(own.args.get("recursive"))
         copies = [one for one in copies if one.alias not in {table.alias for table in own.expressions}]

@@ -16,7 +16,7 @@ from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings
 from planner.sql.dialects.translate import NATIVE
-from planner.sql.standard.spellings.refusals import NO_SEQUENCES
+from planner.sql.forms.functions import NO_SEQUENCES
 from planner.tables.state.views import View
 from planner.writes.ddl.create_table import prepare_create_table
 from planner.writes.ddl.indexes import prepare_create_index

@@ -26,7 +26,7 @@ from planner.access.rights import Access
 from planner.access.unknown_names import unknown_schema_error
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
-from planner.sql.standard.spellings.refusals import NO_SEQUENCES
+from planner.sql.forms.functions import NO_SEQUENCES
 from planner.sql.statement_reader import StatementReader
 from planner.sql.tokens import QUOTED, STRING, SqlText, tokenize
 from planner.tables.sources.base_table import BaseTable

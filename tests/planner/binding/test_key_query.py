@@ -5,7 +5,6 @@ import pytest
 
 from memwal.errors import InvalidInputError
 from planner.binding.key_query import KeyQuery, find_key_query
-from planner.sql.references import TableSite
 from planner.sql.tokens import tokenize
 from tests.planner.names import ITEMS, ORDERS, bound
 
@@ -22,8 +21,9 @@ LOOKUPS = [
     "SELECT o.id FROM orders AS o WHERE o.id = 1",
     "SELECT main.orders.id FROM lance.main.orders WHERE main.orders.id = 1",
     "SELECT id AS limit FROM orders WHERE id = 1",
-    "SELECT id FROM orders AS true WHERE true.id = 1",
     "SELECT id FROM orders WHERE id = 9223372036854775807",
+    "FROM orders SELECT id WHERE id = 1",
+    "SELECT id AS 'x' FROM orders WHERE id = 1",
 ]
 OTHERS = [
     "EXPLAIN SELECT * FROM orders WHERE id = 1",
@@ -61,8 +61,6 @@ OTHERS = [
     "SELECT parent FROM links WHERE parent = 1",
     "SELECT id FROM recent WHERE id = 1",
     "WITH orders AS (SELECT 1 AS id) SELECT id FROM orders WHERE id = 1",
-    "FROM orders SELECT id WHERE id = 1",
-    "SELECT id AS 'x' FROM orders WHERE id = 1",
     "SELECT id FROM orders WHERE id = 1 LIMIT 1.5",
     "SELECT id FROM orders WHERE id = 1 LIMIT '5'",
     "SELECT price FROM items WHERE item = -'nut' AND shop = 'a'",
@@ -114,9 +112,8 @@ def test_the_table_is_the_one_behind_the_name():
 
 def test_columns_that_share_a_name_are_left_to_datafusion():
     text = tokenize("SELECT id FROM orders WHERE id = 1")
-    site = TableSite(3, 3, ("orders",), has_alias=False)
     for columns, is_lookup in ((["id", "v"], True), (["id", "v", "v"], False)):
-        found = find_key_query(text, site, table="orders", columns=columns, primary_key=("id",), slots={})
+        found = find_key_query(text, ("orders",), table="orders", columns=columns, primary_key=("id",))
         assert (found is not None) is is_lookup
 
 

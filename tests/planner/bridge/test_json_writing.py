@@ -17,7 +17,7 @@ from memwal.errors import InvalidInputError, UnsupportedError
 from planner.bridge.json.changing import Change, change, merge_patch, set_at_keys
 from planner.bridge.json.functions import JSON_FUNCTIONS
 from planner.bridge.json.writing import refuse_unwritten, write_json
-from planner.sql.standard.spellings.json_values import SPELLED
+from planner.sql.forms.json_values import WRITTEN
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 FIRST, LAST = dt.datetime(2, 1, 1), dt.datetime(9998, 1, 1)
@@ -143,7 +143,7 @@ def test_extension_types_are_what_they_mean() -> None:
 
 
 def test_all_functions_that_are_spelled_are_there() -> None:
-    assert {name.lower() for name in SPELLED} == JSON_FUNCTIONS
+    assert {name.lower() for name in WRITTEN} == JSON_FUNCTIONS
 
 
 @pytest.mark.parametrize("kind", [pa.duration("s"), pa.month_day_nano_interval(), pa.list_(pa.duration("s"))])

@@ -316,12 +316,12 @@ SELECT routine_name, i.name FROM information_schema.routines, information_schema
 ## tables of pg_catalog are found without their schema
 SELECT pg_catalog.pg_class.relname, n.nspname FROM pg_catalog.pg_class JOIN pg_namespace n ON n.oid = pg_class.relnamespace
 --
-SELECT pg_class.relname, n.nspname FROM "pg_catalog#pg_class" AS "pg_class" JOIN "pg_catalog#pg_namespace" n ON n.oid = pg_class.relnamespace
+SELECT pg_class.relname, n.nspname FROM "pg_catalog#pg_class" AS "pg_class" JOIN "pg_catalog#pg_namespace" AS n ON n.oid = pg_class.relnamespace
 
 ## words of PostgreSQL are said in those of DataFusion
 SELECT pg_catalog.format_type(a.atttypid, ?), a.attrelid::regclass, CAST(? AS regclass) AS r FROM pg_attribute a WHERE a.attname::name OPERATOR(pg_catalog.~) '^a' COLLATE pg_catalog.default
 --
-SELECT format_type_2(a.atttypid, CAST( $1  AS BIGINT)) AS "format_type", regclass_name_1(a.attrelid) AS "attrelid", to_regclass_1( $2  ) AS r FROM "pg_catalog#pg_attribute" a WHERE a.attname::VARCHAR ~ '^a'
+SELECT format_type_2(a.atttypid, CAST( $1  AS BIGINT)) AS "format_type", regclass_name_1(a.attrelid) AS "attrelid", to_regclass_1( $2 ) AS r FROM "pg_catalog#pg_attribute" AS a WHERE CAST(a.attname AS VARCHAR) ~ '^a'
 
 ## show tables
 SHOW TABLES

@@ -139,7 +139,7 @@ SELECT t.schemaname AS "schema", t.tablename AS "table", pg_catalog.has_table_pr
 ## a function of another shape is refused
 SELECT pg_get_constraintdef(1, true, 3)
 --
-refused: pg_get_constraintdef takes 1 or 2 arguments, and 3 stand
+refused: pg_get_constraintdef takes 1 or 2 arguments, and 3 are given
 
 ## a table that pg_catalog does not have is refused
 SELECT * FROM pg_catalog.pg_clas

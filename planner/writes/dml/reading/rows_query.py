@@ -21,10 +21,9 @@ from planner.bridge.run_control import RunControl, run_isolated
 from planner.bridge.types.parameter_types import infer_parameter_types
 from planner.bridge.types.plain_types import TypeSet, bind_values, normalize_schema, refuse_untyped
 from planner.plans.checks.coarse_instants import instants_of, may_lose_fractions, refuse_lost_fractions
-from planner.plans.contexts import Contexts
 from planner.plans.errors import translate_error
 from planner.plans.forms.corrected_texts import plan_text
-from planner.plans.forms.json_types import mark_json, optimize_typed, type_json
+from planner.plans.forms.json_types import mark_json, type_json
 from planner.plans.forms.multisets import MULTISETS, number_equal_rows
 from planner.plans.forms.planned_frame import PlannedFrame, plan_unique
 from planner.scans.settings import SessionSettings
@@ -134,7 +133,7 @@ class _RowsPlan:
         written, param_values = (bound.render(), {}) if values is None else bound.with_values(values)
 
         def plan(text: str, written: str) -> DataFrame:
-            return plan_text(context, bound.kind, text, written, param_values, (), is_mended=False)
+            return plan_text(context, bound.kind, text, written, param_values, is_mended=False)
 
         def find_schema(part: str) -> pa.Schema:
             return plan(part, part).schema()
@@ -144,12 +143,15 @@ class _RowsPlan:
             schemas = {one.private_name: self.schemas[one.table] for one in bound.references}
             text = apply_rules(written, schemas, types, find_schema)
             if not WRITERS.isdisjoint(bound.json_functions):
-                known = None if values is None else param_values
-                text, written = (self._type_json(context, tables, run, known, one) for one in (text, written))
+                register = partial(register_writer, context, run)
+                text, written = (
+                    mark_json(one) if values is None else type_json(one, find_schema, register)
+                    for one in (text, written)
+                )
             if MULTISETS.search(text):
                 text, _ = number_equal_rows(text, find_schema)
                 written, _ = number_equal_rows(written, find_schema)
-            frame = plan_unique(bound.kind, plan, text, written, find_schema)
+            frame = plan_unique(bound.kind, plan, text, written)
             is_typed = values is not None or not bound.parameter_count
             if is_typed and may_lose_fractions(text, instants_of(self.schemas.values())):
                 refuse_lost_fractions(frame)
@@ -165,26 +167,6 @@ class _RowsPlan:
             context.register_record_batches(f'"{reference.private_name}"', [batches])
         register_distances(context, self.bound.distances, run)
         register_json(context, self.bound.json_functions, run)
-
-    def _type_json(
-        self,
-        context: SessionContext,
-        tables: Mapping[str, pa.Table],
-        run: _QueryRun,
-        values: Mapping[str, pa.Scalar] | None,
-        sql: str,
-    ) -> str:
-        """Return the query with functions that write JSON of one type each, and register them."""
-        if values is None:
-            return mark_json(sql)
-        typed = Contexts(1, None).make(typing=True, sorts_whole=False)
-        self._register(typed, tables, run)
-
-        def find_schema(part: str) -> pa.Schema:
-            return typed.sql(part, param_values=dict(values) or None).schema()
-
-        optimize = partial(optimize_typed, typed, values, find_schema)
-        return type_json(sql, optimize, partial(register_writer, context, run))
 
 
 class RowsQuery:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from planner.access.rights import TableAccess
-from planner.sql.standard.spell_out import spell_out
+from planner.sql.forms import write_forms
 from planner.sql.tokens import tokenize
 from tests.fuzz.sql.grammar.expressions import Expressions, Scope
 from tests.fuzz.sql.grammar.kinds import COMMON, Family, arrow_name, kind_of
@@ -72,7 +72,7 @@ def _shown(table: pa.Table, access: TableAccess) -> pa.Table:
     ]
     where = "" if access.row_filter is None else f" WHERE {access.row_filter}"
     text = f"SELECT {', '.join(columns)} FROM everything{where}"
-    return datafusion.answer_text(spell_out(tokenize(text)).sql)
+    return datafusion.answer_text(write_forms(tokenize(text)).sql)
 
 
 def _drawn(rng: random.Random, shape: Shape) -> TableAccess:

@@ -24,3 +24,8 @@ SELECT id, count(*) FROM t AS a FULL JOIN t AS b USING (id) GROUP BY id, a.id
 SELECT upper(s) AS i FROM t AS a GROUP BY i, a.i, s
 --
 SELECT upper(s) AS i FROM t AS a GROUP BY i, a.i, s
+
+## numbers of equal outputs, and quoted names
+SELECT k."id", id AS other, abs(id) AS a, count(*) FROM t AS k GROUP BY 1, 2, abs("id"), 3
+--
+SELECT k."id", id AS other, abs(id) AS a, count(*) FROM t AS k GROUP BY 1, 2, abs("id")

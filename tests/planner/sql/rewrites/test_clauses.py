@@ -67,7 +67,7 @@ def test_a_column_may_be_called_fetch(engine: QueryEngine) -> None:
 
 
 def test_shares_are_refused_by_name(engine: QueryEngine) -> None:
-    with pytest.raises(UnsupportedError, match="FETCH with PERCENT is not offered"):
+    with pytest.raises(UnsupportedError, match="FETCH with PERCENT is not supported"):
         numbers(engine, "SELECT id FROM numbers ORDER BY id FETCH FIRST 10 PERCENT ROWS ONLY")
 
 

@@ -61,6 +61,7 @@ CONDITIONS = [
     "'9999-12-31' > us",
     "DATE '9999-12-31' = us OR id = 1",
     "CASE WHEN us = '9999-12-31' THEN 1 ELSE 0 END = 1",
+    "coalesce(us, ms) = '9999-12-31' AND date_trunc('month', coalesce(us, ms)) < DATE '9999-12-31'",
     "text = '9999-12-31'",
     "text IN ('9999-12-31')",
     "day = '9999-12-31'",
@@ -102,7 +103,7 @@ def test_names_of_views_are_what_they_say(judged: Judged) -> None:
     judged.check("SELECT id FROM told WHERE us = '9999-12-31'")
 
 
-@pytest.mark.parametrize("unit", ["week", "month", "quarter", "year"])
+@pytest.mark.parametrize("unit", ["hour", "day", "week", "month", "quarter", "year"])
 @pytest.mark.parametrize("column", ["us", "t.zoned", "ms", "sec"])
 def test_late_instants_are_truncated(judged: Judged, unit: str, column: str) -> None:
     for sql in (
@@ -126,7 +127,7 @@ def test_late_instants_are_truncated(judged: Judged, unit: str, column: str) -> 
         ("INTERVAL '1 week'", ", TIMESTAMP '2024-01-01T06:00:00'"),
     ],
 )
-@pytest.mark.parametrize("column", ["us", "t.ms", "sec"])
+@pytest.mark.parametrize("column", ["us", "t.ms", "sec", "zoned"])
 def test_late_instants_are_put_into_bins(judged: Judged, column: str, interval: str, origin: str) -> None:
     sql = f"SELECT id, date_bin({interval}, {column}{origin}) AS d FROM t"
     found = judged.engine.execute(sql).read_all()

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from memwal.errors import UnsupportedError
-from planner.sql.standard.spell_out import spell_out
+from planner.sql.forms import write_forms
 from planner.sql.tokens import tokenize
 from tests.support.judging.judged import Judged, open_judged
 
@@ -93,5 +93,5 @@ def test_parameters_stand_beside_them(judged: Judged) -> None:
     ],
 )
 def test_relations_have_names_of_their_own_without_aliases(relation: str, name: str) -> None:
-    written = spell_out(tokenize(f"SELECT * FROM {relation} LEFT JOIN u USING (id) WHERE id > 1"))
+    written = write_forms(tokenize(f"SELECT * FROM {relation} LEFT JOIN u USING (id) WHERE id > 1"))
     assert f'SELECT "{name}".*, "u".* EXCLUDE ("id") FROM' in written.sql

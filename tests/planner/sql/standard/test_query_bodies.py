@@ -2,7 +2,7 @@
 
 import pytest
 
-from planner.sql.standard.spell_out import spell_out
+from planner.sql.forms import write_forms
 from planner.sql.tokens import tokenize
 
 
@@ -12,4 +12,4 @@ from planner.sql.tokens import tokenize
 )
 def test_unclosed_brackets_are_left_as_they_are(begin: str, end: str) -> None:
     text = begin + end
-    assert spell_out(tokenize(text)).sql == text
+    assert write_forms(tokenize(text)).sql == text

@@ -1,0 +1,112 @@
+"""Literals, casts and words of types that DataFusion lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+from uuid import UUID
+
+from sqlglot import exp
+
+from memwal.rules import UUID_PATTERN
+from planner.sql.forms.calls import fill, list_calls, put
+from planner.sql.rules.tree import Tree, for_texts
+
+_LARGEST: Final = 2**64
+_FORM: Final = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"
+_TEXT: Final = "lower(CAST($1 AS VARCHAR))"
+_IS_UUID: Final = f"regexp_like({_TEXT}, '{UUID_PATTERN}')"
+_FAILS: Final = f"concat('no UUID, which is written {_FORM}: ', CAST($1 AS VARCHAR))"
+_CAST: Final = (
+    f"CASE WHEN CAST(CASE WHEN NOT {_IS_UUID} THEN {_FAILS} END AS BIGINT) IS NULL THEN {_TEXT} END"
+)
+"""The inner cast fails for a text of another form, and for no other."""
+_FINER: Final[Mapping[str, str]] = MappingProxyType(
+    {"1": "3", "2": "3", "4": "6", "5": "6", "7": "9", "8": "9"}
+)
+"""Digits of a fraction -> digits of the next finer unit."""
+_LOCAL: Final[Mapping[str, str]] = MappingProxyType({"LOCALTIMESTAMP": "TIMESTAMP", "LOCALTIME": "TIME"})
+
+
+@for_texts(r"\b0[xb][0-9a-f]")
+def based_integers(tree: Tree) -> None:
+    """Write hexadecimal and binary integers as decimal ones; DataFusion takes the first for bytes.
+
+        SELECT id FROM t WHERE flags = 0x1F
+    ->  SELECT id FROM t WHERE flags = 31
+
+    Bytes are written X'1F'.
+
+    Raises:
+        InvalidInputError: one is larger than any integer.
+    """
+    for number in list(tree.root.find_all(exp.Literal)):
+        written = number.meta.get("written")
+        if written is None:
+            continue
+        if int(number.name) >= _LARGEST:
+            what = f"{written} has more than 64 bits: write bytes as X'{written[2:]}'; it is"
+            raise tree.error(number, what)
+        put(tree, number, number.copy(), written)
+
+
+@for_texts(r"\buuid\b")
+def uuids(tree: Tree) -> None:
+    """Write casts to UUID as casts to texts of 36 characters in lower case, which columns of UUIDs hold.
+
+        SELECT id::uuid FROM t
+    ->  SELECT CASE WHEN CAST(CASE WHEN NOT regexp_like(lower(CAST(id AS VARCHAR)), '^[0-9a-f]{8}-...') THEN
+        concat('no UUID ..: ', CAST(id AS VARCHAR)) END AS BIGINT) IS NULL THEN lower(CAST(id AS VARCHAR)) END
+
+    Raises:
+        InvalidInputError: a literal is no UUID.
+    """
+    for cast in list(tree.root.find_all(exp.Cast))[::-1]:
+        if cast.to.this is not exp.DType.UUID:
+            continue
+        value, may_fail = cast.this, not isinstance(cast, exp.TryCast)
+        if isinstance(value, exp.Literal) and value.is_string:
+            new = _read_uuid(tree, value, may_fail=may_fail)
+        else:
+            new = fill(_CAST if may_fail else f"CASE WHEN {_IS_UUID} THEN {_TEXT} END", value)
+        put(tree, cast, new, value.name if isinstance(value, exp.Column) else "uuid")
+
+
+def _read_uuid(tree: Tree, literal: exp.Literal, *, may_fail: bool) -> exp.Expr:
+    """Return a literal in the form of columns; it may have braces, or no hyphens."""
+    try:
+        return exp.Literal.string(str(UUID(literal.name)))
+    except ValueError as error:
+        if may_fail:
+            what = f"{literal.name!r} is no UUID, which is written {_FORM}; it is"
+            raise tree.error(literal, what) from error
+    return fill("CAST(NULL AS VARCHAR)")
+
+
+@for_texts(r"\blocaltime")
+def local_times(tree: Tree) -> None:
+    """Write the local time as that of UTC, which is the time zone of all sessions.
+
+        SELECT LOCALTIMESTAMP, LOCALTIME(0)
+    ->  SELECT CAST(now() AS TIMESTAMP) AS "localtimestamp", CAST(now() AS TIME) AS "localtime"
+
+    Both are reserved words: a column of such a name is in quotes, or behind the name of its table.
+    """
+    for node in [*list_calls(tree, _LOCAL), *tree.root.find_all(exp.Localtime, exp.Localtimestamp)]:
+        name = node.name or node.sql_name()
+        put(tree, node, fill(f"CAST(now() AS {_LOCAL[name.upper()]})"), name.lower())
+
+
+@for_texts(r"\btimestamp(?:tz)?\s*\(\s*[124578]\s*\)")
+def fractions(tree: Tree) -> None:
+    """Give times of a precision that Arrow lacks the next finer unit that it has.
+
+        SELECT CAST(at AS TIMESTAMP(4)) FROM t
+    ->  SELECT CAST(at AS TIMESTAMP(6)) FROM t
+    """
+    for kind in tree.root.find_all(exp.DataType):
+        if kind.this in {exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ} and kind.expressions:
+            (digits,) = kind.find_all(exp.Literal)
+            if finer := _FINER.get(digits.name):
+                tree.replace(digits, exp.Literal.number(finer))

@@ -1,0 +1,125 @@
+"""Orders and numbers of rows: ORDER BY ALL, FETCH, and FETCH .. WITH TIES."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from memwal.errors import LanceGatewayError, UnsupportedError
+from planner.sql.rules.tree import Tree, for_texts, read_name
+
+
+@for_texts(r"\bORDER\s+BY\s+ALL\b")
+def order_by_all(tree: Tree) -> None:
+    """Sort by the numbers of the outputs instead of by ALL, which DataFusion reads as a column.
+
+        SELECT k, n FROM t ORDER BY ALL DESC
+    ->  SELECT k, n FROM t ORDER BY 1 DESC, 2 DESC
+
+    Raises:
+        UnsupportedError: there is a *, whose columns are not known yet, or no SELECT.
+    """
+    for query in tree.root.find_all(exp.Query):
+        order = query.args.get("order")
+        keys: list[exp.Expr] = [] if order is None else order.expressions
+        if order is None or len(keys) != 1 or not _is_all(keys[0].this):
+            continue
+        if not query.selects or query.is_star:
+            raise tree.error(
+                keys[0],
+                "ORDER BY ALL is not supported but for a SELECT that names its columns: name them; it is",
+                UnsupportedError,
+            )
+        numbered = [keys[0].copy() for _ in query.selects]
+        for number, key in enumerate(numbered, start=1):
+            key.set("this", exp.Literal.number(number))
+        order.set("expressions", numbered)
+        tree.is_changed = True
+
+
+def _is_all(key: exp.Expr) -> bool:
+    if not isinstance(key, exp.Column) or key.table or key.this.args.get("quoted"):
+        return False
+    return key.name.upper() == "ALL"
+
+
+@for_texts(r"\bWITH\s+TIES\b")
+def fetch_with_ties(tree: Tree) -> None:
+    """Keep the rows that tie with the last one by their rank.
+
+        SELECT id, n FROM t ORDER BY n DESC OFFSET 2 ROWS FETCH FIRST 3 ROWS WITH TIES
+    ->  SELECT id, n FROM t QUALIFY rank() OVER (ORDER BY n DESC) <= 3 + 2 ORDER BY n DESC OFFSET 2
+
+    Raises:
+        InvalidInputError: there is no ORDER BY.
+        UnsupportedError: the ranks of the rows can't be written there.
+    """
+    for fetch in list(tree.root.find_all(exp.Fetch)):
+        options, query = fetch.args.get("limit_options"), fetch.parent
+        if options is None or query is None or not options.args.get("with_ties"):
+            continue
+        _refuse_percent(tree, fetch)
+        if not isinstance(query, exp.Select):
+            raise _refuse_ties(tree, query, f"behind {type(query).__name__.upper()}")
+        order = query.args.get("order")
+        if order is None:
+            raise tree.error(query, "FETCH WITH TIES needs ORDER BY, which decides what ties; the query is")
+        if query.args.get("distinct") or query.args.get("qualify"):
+            raise _refuse_ties(tree, query, "of DISTINCT rows or with QUALIFY")
+        keys = [_resolve(tree, key, query) for key in order.expressions]
+        count = fetch.args.get("count") or exp.Literal.number(1)
+        offset = query.args.get("offset")
+        if offset is not None:
+            count = exp.Add(this=count.copy(), expression=offset.expression.copy())
+        rank = exp.Window(this=exp.Anonymous(this="rank"), order=exp.Order(expressions=keys))
+        query.set("qualify", exp.Qualify(this=exp.LTE(this=rank, expression=count)))
+        query.set("limit", None)
+        tree.is_changed = True
+
+
+def _resolve(tree: Tree, key: exp.Ordered, select: exp.Select) -> exp.Ordered:
+    """Return a sort key in which the expression of an output is in the place of its name or number."""
+    copy, meant = key.copy(), key.this
+    output = None
+    if isinstance(meant, exp.Literal) and meant.is_int:
+        before = select.expressions[: int(meant.name)]
+        if not 0 < int(meant.name) == len(before) or any(one.is_star for one in before):
+            raise _refuse_ties(tree, key, "by the number of an output behind *")
+        output = before[-1]
+    elif isinstance(meant, exp.Column) and not meant.table:
+        output = next((one for one in select.expressions if _is_named(one, meant)), None)
+    if output is not None:
+        copy.set("this", output.unalias().copy())
+    return copy
+
+
+def _is_named(output: exp.Expr, column: exp.Column) -> bool:
+    return isinstance(output, exp.Alias) and read_name(output.args["alias"]) == read_name(column.this)
+
+
+def _refuse_ties(tree: Tree, node: exp.Expr, what: str) -> LanceGatewayError:
+    way_out = "rank the rows in a subquery, and keep those with rank() <= n; it is"
+    return tree.error(node, f"FETCH WITH TIES {what} is not supported: {way_out}", UnsupportedError)
+
+
+def _refuse_percent(tree: Tree, fetch: exp.Fetch) -> None:
+    if fetch.args["limit_options"].args.get("percent"):
+        message = "FETCH with PERCENT is not supported: fetch a number of rows; it is"
+        raise tree.error(fetch, message, UnsupportedError)
+
+
+@for_texts(r"\bFETCH\s+(?:FIRST|NEXT)\b")
+def fetch(tree: Tree) -> None:
+    """Write FETCH as LIMIT, the only form that DataFusion has.
+
+        SELECT id FROM t ORDER BY id OFFSET 20 ROWS FETCH NEXT $1 ROWS ONLY
+    ->  SELECT id FROM t ORDER BY id LIMIT $1 OFFSET 20
+
+    Raises:
+        UnsupportedError: FETCH with PERCENT.
+    """
+    for clause in list(tree.root.find_all(exp.Fetch)):
+        if clause.args.get("limit_options") is None:
+            continue  # a syntax error
+        _refuse_percent(tree, clause)
+        count = clause.args.get("count") or exp.Literal.number(1)
+        tree.replace(clause, exp.Limit(expression=count))

@@ -1,0 +1,189 @@
+"""Times that have no nanoseconds in 64 bits, such as those of the year 9999, have microseconds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
+from typing import Final
+
+import pyarrow as pa
+from sqlglot import exp
+
+from planner.sql.rules.dialect import parse_expression
+from planner.sql.rules.groups import Use, cast_to, find_groups
+from planner.sql.rules.tree import Tree, for_texts
+
+_LATE_YEAR: Final = (
+    r"(?:0\d{3}|1[0-5]\d\d|16[0-6]\d|167[0-7]|226[2-9]|22[7-9]\d|2[3-9]\d\d|[3-9]\d{3}|\d{5,6})"
+)
+_LATE: Final = re.compile(rf"\s*{_LATE_YEAR}-\d{{1,2}}-\d{{1,2}}(?!\d)")
+"""Dates that may have no nanoseconds, past or to come."""
+_YEARS: Final = range(1678, 2262)
+"""Years all of whose times have nanoseconds."""
+_UTC: Final = frozenset({"UTC", "+00:00"})
+_TYPES: Final = frozenset({exp.DType.DATE, exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ})
+_COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
+_STARTS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "week": "arrow_cast(arrow_cast(CAST(x AS DATE), 'Int32') - (date_part('isodow', x) - 1), 'Date32')",
+        "month": "make_date(date_part('year', x), date_part('month', x), 1)",
+        "quarter": "make_date(date_part('year', x), 3 * date_part('quarter', x) - 2, 1)",
+        "year": "make_date(date_part('year', x), 1, 1)",
+    }
+)
+"""Unit -> its first day in the time x."""
+_ZONED_STARTS: Final[Mapping[str, str]] = MappingProxyType(
+    {"hour": "date_trunc('hour', arrow_cast(x, 'Timestamp(us)'))", "day": "CAST(x AS DATE)"}
+)
+"""Other units that times in UTC have no start of."""
+_BIN: Final = "arrow_cast(x, 'Int64') - ((arrow_cast(x, 'Int64') - {0}) % {1} + {1}) % {1}"
+_MICROSECONDS: Final = MappingProxyType(
+    {
+        "MICROSECOND": 1,
+        "MILLISECOND": 1_000,
+        "SECOND": 1_000_000,
+        "MINUTE": 60_000_000,
+        "HOUR": 3_600_000_000,
+        "DAY": 86_400_000_000,
+        "WEEK": 604_800_000_000,
+    }
+)
+_PER_SECOND: Final = MappingProxyType({"s": 1, "ms": 1_000, "us": 1_000_000})
+
+
+@for_texts(
+    rf"'\s*{_LATE_YEAR}-\d|timestamp\[.*\b(?:date_?trunc|date_bin)\b|timestamp\[ns.*\b(?:date_?part|extract)\b"
+)
+def late_instants(tree: Tree) -> None:
+    """Keep DataFusion from bringing times to nanoseconds that have none.
+
+        SELECT id, date_trunc('month', ts) AS x FROM t WHERE ts < '9999-12-31'
+    ->  SELECT id, arrow_cast(make_date(date_part('year', ts), date_part('month', ts), 1),
+            'Timestamp(Microsecond, None)') AS x
+        FROM t WHERE ts < arrow_cast('9999-12-31', 'Timestamp(Microsecond, None)')
+    """
+    for group in find_groups(tree):
+        literals = [member for member in group.members if _is_literal(member)]
+        if group.use is not Use.COMPUTED and any(map(_is_late, literals)):
+            _read_as_microseconds(tree, literals, [one for one in group.members if one not in literals])
+    for node in list(tree.root.walk())[::-1]:
+        if isinstance(node, exp.Cast) and _is_late(node):
+            _name_unit(tree, node)
+        elif isinstance(node, exp.Anonymous):
+            _compute_in_microseconds(tree, node)
+        elif isinstance(node, exp.Extract):
+            _keep_year(tree, node, node.name, node.expression)
+
+
+def _is_literal(node: exp.Expr) -> bool:
+    """Return whether an expression is a text, DATE '..' or TIMESTAMP '..'."""
+    if isinstance(node, exp.Cast) and node.to.this in _TYPES:
+        node = node.this
+    return isinstance(node, exp.Literal) and node.is_string
+
+
+def _is_late(node: exp.Expr) -> bool:
+    return (
+        _is_literal(node)
+        and _LATE.match((node.this if isinstance(node, exp.Cast) else node).name) is not None
+    )
+
+
+def _read_as_microseconds(tree: Tree, literals: list[exp.Expr], others: list[exp.Expr]) -> None:
+    """Read literals beside a time as times of microseconds."""
+    if not tree.may_mix(others, "instant") and not tree.may_mix(others, "zoned"):
+        return
+    kinds = [kind for kind in map(tree.find_type, others) if kind is not None and pa.types.is_timestamp(kind)]
+    if not kinds:
+        return
+    zone = kinds[0].tz
+    for literal in literals:
+        value = (literal.this if isinstance(literal, exp.Cast) else literal).copy()
+        if zone is not None and zone not in _UTC:
+            value = cast_to(value, pa.timestamp("us", "+00:00"))
+        tree.replace(literal, cast_to(value, pa.timestamp("us", zone)))
+
+
+def _name_unit(tree: Tree, cast: exp.Cast) -> None:
+    """Give the type of a literal that no time is beside its unit."""
+    if cast.to.expressions or cast.to.this is exp.DType.DATE:
+        return
+    if cast.to.this is exp.DType.TIMESTAMP:
+        tree.is_changed = True
+        cast.to.set("expressions", [exp.DataTypeParam(this=exp.Literal.number(6))])
+    elif not isinstance(cast, exp.TryCast):
+        tree.replace(cast, cast_to(cast.this.copy(), pa.timestamp("us", "+00:00")))
+
+
+def _compute_in_microseconds(tree: Tree, call: exp.Anonymous) -> None:
+    name, arguments = call.name.upper().replace("DATEPART", "DATE_PART"), call.expressions
+    if len(arguments) < 2:
+        return
+    first, value = arguments[:2]
+    if name == "DATE_PART" and first.name.lower() in {"year", "years"}:
+        _keep_year(tree, call, "year", value)
+        return
+    if name not in {"DATE_TRUNC", "DATETRUNC", "DATE_BIN"}:
+        return
+    kind = tree.find_type(value)
+    if kind is None or not pa.types.is_timestamp(kind) or kind.unit == "ns" or kind.tz not in {None, *_UTC}:
+        return
+    if name == "DATE_BIN":
+        start = _find_bin(first, arguments[2:], kind)
+    else:
+        starts = _STARTS if kind.tz is None else {**_STARTS, **_ZONED_STARTS}
+        start = starts.get(first.name.lower()) if isinstance(first, exp.Literal) else None
+    if start is not None:
+        new = cast_to(parse_expression(start), kind)
+        for column in list(new.find_all(exp.Column)):
+            column.replace(value.copy())
+        tree.replace(call, new)
+
+
+def _find_bin(length: exp.Expr, origin: list[exp.Expr], kind: pa.TimestampType) -> str | None:
+    """Return the start of the bin of a time x; None for months, and for an origin of rows."""
+    unit = length.args.get("unit") if isinstance(length, exp.Interval) else None
+    microseconds = _MICROSECONDS.get(unit.name.upper().removesuffix("S")) if unit is not None else None
+    number = length.name
+    start = _read_origin(origin)
+    if microseconds is None or start is None or not number.isdecimal():
+        return None
+    each = 1_000_000 // _PER_SECOND[kind.unit]
+    step = int(number) * microseconds
+    if not step or step % each or start % each:
+        return None
+    return _BIN.format(start // each, step // each)
+
+
+def _read_origin(origin: list[exp.Expr]) -> int | None:
+    """Return the microseconds from 1970 on of TIMESTAMP '..'; None for anything else."""
+    if not origin:
+        return 0
+    if not isinstance(origin[0], exp.Cast) or not _is_literal(origin[0]):
+        return None
+    try:
+        time = datetime.fromisoformat(origin[0].this.name)
+    except ValueError:
+        return None
+    start = time if time.tzinfo else time.replace(tzinfo=UTC)
+    return (start - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+
+
+def _keep_year(tree: Tree, call: exp.Expr, part: str, value: exp.Expr) -> None:
+    """Keep DataFusion 55 from comparing a year as the time at which it begins, which has no nanoseconds."""
+    whole = call.parent
+    if part.lower() != "year" or not isinstance(whole, (*_COMPARISONS, exp.Between)):
+        return
+    others = [one for one in whole.iter_expressions() if one is not call]
+    kind = tree.find_type(value) if any(map(_is_late_year, others)) else None
+    if kind is not None and pa.types.is_timestamp(kind) and kind.unit == "ns":
+        tree.replace(call, exp.Paren(this=exp.Add(this=call.copy(), expression=exp.Literal.number(0))))
+
+
+def _is_late_year(year: exp.Expr) -> bool:
+    """Return whether a year may have no nanoseconds: that of a parameter may."""
+    if isinstance(year, exp.Literal):
+        return not (year.name.isdecimal() and int(year.name) in _YEARS)
+    return isinstance(year, exp.Parameter | exp.Placeholder | exp.Neg)

@@ -1,1 +1,0 @@
-"""Clauses of aggregates that DataFusion lacks or misreads."""

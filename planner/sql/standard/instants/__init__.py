@@ -1,1 +1,0 @@
-"""Forms of timestamps whose units DataFusion reads otherwise."""

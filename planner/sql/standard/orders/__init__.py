@@ -1,1 +1,0 @@
-"""Orders of results and of windows that DataFusion lacks or misreads."""

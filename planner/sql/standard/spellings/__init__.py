@@ -1,1 +1,0 @@
-"""What DataFusion spells in another way, or lacks: functions, casts, conditions and joins."""
