@@ -401,11 +401,7 @@ class _Binder:
         path = resolver.view_path(view.name)
         inner = trail.enter(view.name, path)
         pieces = self._rewrite(self.spell_out(inner.read(view.view.strip())), 0, inner)
-        body = [
-            Piece(piece.text, origin, verbatim=False, mend=piece.mend)
-            for piece in pieces
-            if isinstance(piece, Piece)
-        ]
+        body = [Piece(piece.text, origin, verbatim=False) for piece in pieces if isinstance(piece, Piece)]
         # The line break ends a comment at the end of the view's text.
         after = "\n)" + ("" if alias is None else f" AS {quote(alias)}")
         return [Piece("(", origin, verbatim=False), *body, Piece(after, origin, verbatim=False)]

@@ -150,7 +150,6 @@ class Frames:
             return self._plan_substrait(bound, run, catalog, pushdown=pushdown)
         untyped = parameters is None and bound.parameter_count > 0
         text, values = _render(bound, parameters)
-        written = _render(bound.as_written, parameters)[0] if bound.is_mended else text
         leaf_parameters = None if typing or untyped else parameters or ()
         leaves = {
             reference.private_name: self._make_leaf(bound, reference, run, leaf_parameters, catalog)
@@ -171,9 +170,10 @@ class Frames:
         join = partial(self._join_subqueries, bound, values, register, columns)
         names: Mapping[str, str] = {}
         try:
-            (text, _), (written, names) = join(text), join(written)
+            text, names = join(text)
             if not moving:
-                text, written = map(keep_conditions_in_place, (text, written))
+                text = keep_conditions_in_place(text)
+            written = text
             rules = _list_wrong_rules(text, moving=moving)
             context = self._contexts.make(
                 typing=untyped,
@@ -183,7 +183,7 @@ class Frames:
             )
             register(context)
             nulls = () if typing else tuple(name for name, value in values.items() if not value.is_valid)
-            replan = partial(plan_text, context, bound.kind, values=values, is_mended=bound.is_mended)
+            replan = partial(plan_text, context, bound.kind, values=values)
             plan_part = partial(self._plan_part, context, values, {})
             types = {name: value.type for name, value in values.items()}
             told = {
