@@ -29,15 +29,21 @@ from planner.binding.changes.positions import (
     read_position_call,
     write_position,
 )
-from planner.binding.distance_operators import SPLIT_OPERATORS, find_vector_names
+from planner.binding.distance_operators import (
+    DISTANCE_WORDS,
+    SPLIT_OPERATORS,
+    find_called_distances,
+    find_vector_names,
+    rewrite_distances,
+)
 from planner.binding.key_query import find_key_query
 from planner.binding.names import Meaning, NameResolver, StatementNames, ViewTrail
-from planner.binding.rewrites import REWRITES, Names
 from planner.binding.statement_kinds import classify_statement, drop_format
 from planner.binding.tools.postgres_words import postgres_words
 from planner.binding.tools.session_functions import Asker, name_asker
 from planner.binding.tools.show_lists import LISTED, list_by_query, show_table, shows_table
 from planner.binding.value_types import find_computed
+from planner.bridge.json.functions import JSON_FUNCTIONS
 from planner.search.search_call import (
     SearchFunction,
     exclude_subqueries,
@@ -227,16 +233,18 @@ class _Binder:
         edits.extend(_respell_names(references, text))
         if references.chains:
             edits.extend(names.shorten_columns(references, text, schema, aliases))
-        rewrite_names = Names(
-            find_vectors=lambda: find_vector_names(text, names.find_vector_columns()),
-            keep_vector=self._keep_vector,
-            replaced=[(call.first, call.closing) for call in (*(call for call, _ in searches), *changes)],
-            distances=self.distances,
-            json_functions=self.json_functions,
-        )
-        for rewrite in REWRITES:
-            if not words.isdisjoint(rewrite.words):
-                edits.extend(rewrite.edits(text, rewrite_names))
+        self.json_functions |= JSON_FUNCTIONS.intersection(text.names.values())
+        if not words.isdisjoint(DISTANCE_WORDS):
+            self.distances |= set(find_called_distances(text))
+            replaced = [(call.first, call.closing) for call in (*(call for call, _ in searches), *changes)]
+            edits.extend(
+                rewrite_distances(
+                    text,
+                    lambda: find_vector_names(text, names.find_vector_columns()),
+                    self._keep_vector,
+                    replaced,
+                )
+            )
         if not trail.names:
             for i, ordinal in self.slots.items():
                 begin, last = tokens[i].start, tokens[i + (text.words[i] == "$")]
@@ -393,11 +401,7 @@ class _Binder:
         path = resolver.view_path(view.name)
         inner = trail.enter(view.name, path)
         pieces = self._rewrite(self.spell_out(inner.read(view.view.strip())), 0, inner)
-        body = [
-            Piece(piece.text, origin, verbatim=False, mend=piece.mend)
-            for piece in pieces
-            if isinstance(piece, Piece)
-        ]
+        body = [Piece(piece.text, origin, verbatim=False) for piece in pieces if isinstance(piece, Piece)]
         # The line break ends a comment at the end of the view's text.
         after = "\n)" + ("" if alias is None else f" AS {quote(alias)}")
         return [Piece("(", origin, verbatim=False), *body, Piece(after, origin, verbatim=False)]

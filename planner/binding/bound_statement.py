@@ -209,11 +209,6 @@ class BoundStatement:
         return any(reference.vectors for reference in self.references)
 
     @cached_property
-    def is_mended(self) -> bool:
-        """Return whether the text for DataFusion has corrections that change the names of columns."""
-        return any(piece.mend for piece in self._pieces)
-
-    @cached_property
     def is_constant(self) -> bool:
         """Return whether all runs certainly give the same rows: no table is read, no function is called."""
         reads = self.references or self.parameter_count or self.system_tables or self.lists_tables
@@ -263,11 +258,6 @@ class BoundStatement:
             f"{VECTOR}{number}": pa.scalar(vector, kind)
             for number, vector in enumerate(self.vectors, start=1)
         }
-
-    @property
-    def as_written(self) -> BoundStatement:
-        """Return the statement without corrections, whose columns have the names of the original text."""
-        return replace(self, _pieces=tuple(piece for piece in self._pieces if not piece.mend))
 
     def compare_elements(self) -> tuple[BoundStatement, frozenset[int]]:
         """Return the statement with single values in the places of lists, to find their types by.

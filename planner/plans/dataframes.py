@@ -150,7 +150,6 @@ class Frames:
             return self._plan_substrait(bound, run, catalog, pushdown=pushdown)
         untyped = parameters is None and bound.parameter_count > 0
         text, values = _render(bound, parameters)
-        written = _render(bound.as_written, parameters)[0] if bound.is_mended else text
         leaf_parameters = None if typing or untyped else parameters or ()
         leaves = {
             reference.private_name: self._make_leaf(bound, reference, run, leaf_parameters, catalog)
@@ -171,9 +170,10 @@ class Frames:
         join = partial(self._join_subqueries, bound, values, register, columns)
         names: Mapping[str, str] = {}
         try:
-            (text, _), (written, names) = join(text), join(written)
+            text, names = join(text)
             if not moving:
-                text, written = map(keep_conditions_in_place, (text, written))
+                text = keep_conditions_in_place(text)
+            written = text
             rules = _list_wrong_rules(text, moving=moving)
             context = self._contexts.make(
                 typing=untyped,
@@ -182,7 +182,8 @@ class Frames:
                 reorders_joins=residents.reorders_joins,
             )
             register(context)
-            replan = partial(plan_text, context, bound.kind, values=values, is_mended=bound.is_mended)
+            nulls = () if typing else tuple(name for name, value in values.items() if not value.is_valid)
+            replan = partial(plan_text, context, bound.kind, values=values)
             plan_part = partial(self._plan_part, context, values, {})
             types = {name: value.type for name, value in values.items()}
             told = {
@@ -191,7 +192,6 @@ class Frames:
                 )
                 for one in bound.references
             }
-            nulls = () if typing else tuple(name for name, value in values.items() if not value.is_valid)
             rewrite = partial(apply_rules, text, told, types, plan_part, self._operations, nulls)
             text = self._rewritten.make(f"{nulls} {text}", told, types, rewrite)
             if not WRITERS.isdisjoint(bound.json_functions):

@@ -23,8 +23,6 @@ def plan_text(
     text: str,
     written: str,
     values: Mapping[str, pa.Scalar],
-    *,
-    is_mended: bool,
 ) -> DataFrame:
     """Plan a statement, and name its columns after the text as it was written.
 
@@ -34,7 +32,6 @@ def plan_text(
         text: of the statement for DataFusion, with corrections.
         written: the same without corrections.
         values: of placeholders in the text.
-        is_mended: whether corrections have given names to outputs; rules keep those that are words.
     """
 
     def plan(sql: str) -> DataFrame:
@@ -47,7 +44,7 @@ def plan_text(
         return plan(text)
     frame = _plan_either(plan, text, written)
     names = frame.schema().names
-    if kind is StatementKind.QUERY and (is_mended or not all(map(str.isidentifier, names))):
+    if kind is StatementKind.QUERY and not all(map(str.isidentifier, names)):  # rules keep words
         old_names = names
         with suppress(Exception):  # What was written may have types that only the correction brings together.
             names = plan(written).schema().names

@@ -133,7 +133,7 @@ class _RowsPlan:
         written, param_values = (bound.render(), {}) if values is None else bound.with_values(values)
 
         def plan(text: str, written: str) -> DataFrame:
-            return plan_text(context, bound.kind, text, written, param_values, is_mended=False)
+            return plan_text(context, bound.kind, text, written, param_values)
 
         def find_schema(part: str) -> pa.Schema:
             return plan(part, part).schema()

@@ -1,1 +1,0 @@
-"""Rewrite or refuse what DataFusion does not read, or reads differently."""
