@@ -21,7 +21,7 @@ from planner.sql.as_of import AsOf
 from planner.sql.dialects.names import KnownNames, NamedTable, PastResolver
 from planner.sql.edits import Edit
 from planner.sql.references import QUERY_STARTS, References, TableSite
-from planner.sql.rules.outer_qualifiers import QUALIFIER
+from planner.sql.rules.subqueries import QUALIFIER
 from planner.sql.tokens import SqlText, fold, quote, tokenize
 from planner.system.catalogs.information_schema import DATAFUSION_TABLES
 from planner.system.catalogs.relations import INFORMATION_SCHEMA, PG_CATALOG
@@ -299,7 +299,7 @@ class StatementNames:
         """Yield edits that drop catalog and schema from names such as main.orders.id.
 
         A name that could be that of a field gets a schema that is none, as in
-        `planner.sql.rules.outer_qualifiers`.
+        `planner.sql.rules.subqueries`.
 
         Args:
             references: of the text.

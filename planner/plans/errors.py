@@ -22,7 +22,7 @@ from memwal.errors import (
 )
 from planner.binding.substrait import Bound
 from planner.bridge.run_control import describe_too_large
-from planner.sql.rules.outer_qualifiers import QUALIFIER
+from planner.sql.rules.subqueries import QUALIFIER
 from planner.sql.subqueries.expressions import MORE_THAN_ONE
 
 _PRIVATE_NAME = re.compile(r'"([^"]+)#\d+"|\b(\w+)#\d+\b')

@@ -1,6 +1,6 @@
 """Rules that rewrite the tree of a query for DataFusion, in the order in which they are applied.
 
-A rule is a module with one function of its name. Its docstring shows a query before and after, and its
+A rule is a function in a module of its family. Its docstring shows a query before and after, and its
 fixtures are titled pairs in `tests/planner/data/rules/`. Rules see the text for DataFusion: names are
 private, views are expanded, and the types of columns and parameters are known.
 """
@@ -14,49 +14,44 @@ from typing import Final, Generic, TypeVar
 import pyarrow as pa
 from cachetools import LRUCache
 
-from planner.sql.rules.cast_keys import cast_keys
-from planner.sql.rules.ceilings import ceilings
-from planner.sql.rules.computed_lists import computed_lists
-from planner.sql.rules.computed_sort_keys import computed_sort_keys
-from planner.sql.rules.constant_sides import constant_sides
-from planner.sql.rules.contained_lists import contained_lists
-from planner.sql.rules.decimal_elements import decimal_elements
-from planner.sql.rules.decimal_literals import decimal_literals
-from planner.sql.rules.decimals_as_doubles import decimals_as_doubles
-from planner.sql.rules.defaults_of_rows import defaults_of_rows
+from planner.sql.rules.decimals import (
+    ceilings,
+    decimal_elements,
+    decimal_literals,
+    decimals_as_doubles,
+    rounded_decimals,
+    wide_decimals,
+)
 from planner.sql.rules.dialect import find_query, parse_query, write_sql
-from planner.sql.rules.disjoint_lists import disjoint_lists
-from planner.sql.rules.dotted_fields import dotted_fields
-from planner.sql.rules.extremes import extremes
-from planner.sql.rules.integer_arithmetic import integer_arithmetic
+from planner.sql.rules.functions import defaults_of_rows, dotted_fields, matched_texts, padded_texts
+from planner.sql.rules.keys import cast_keys, computed_sort_keys, constant_sides, extremes, repeated_groups
 from planner.sql.rules.late_instants import late_instants
-from planner.sql.rules.listed_arrays import listed_arrays
-from planner.sql.rules.logarithms import logarithms
-from planner.sql.rules.lossy_casts import lossy_casts
-from planner.sql.rules.matched_texts import matched_texts
-from planner.sql.rules.mixed_bytes import mixed_bytes
-from planner.sql.rules.multiplied_intervals import multiplied_intervals
-from planner.sql.rules.null_replacements import null_replacements
-from planner.sql.rules.number_texts import number_texts
-from planner.sql.rules.outer_qualifiers import outer_qualifiers
-from planner.sql.rules.padded_texts import padded_texts
-from planner.sql.rules.powers import powers
-from planner.sql.rules.quantified_comparisons import quantified_comparisons
-from planner.sql.rules.read_texts import read_texts
-from planner.sql.rules.real_literals import real_literals
-from planner.sql.rules.repeated_groups import repeated_groups
-from planner.sql.rules.rounded_decimals import rounded_decimals
-from planner.sql.rules.scalar_subqueries import scalar_subqueries
-from planner.sql.rules.separate_lists import separate_lists
-from planner.sql.rules.short_times import short_times
-from planner.sql.rules.time_units import time_units
-from planner.sql.rules.times_of_day import times_of_day
+from planner.sql.rules.lists import (
+    computed_lists,
+    contained_lists,
+    disjoint_lists,
+    listed_arrays,
+    separate_lists,
+)
+from planner.sql.rules.numbers import integer_arithmetic, logarithms, number_texts, powers, real_literals
+from planner.sql.rules.subqueries import outer_qualifiers, quantified_comparisons, scalar_subqueries
+from planner.sql.rules.times import (
+    multiplied_intervals,
+    read_texts,
+    short_times,
+    time_units,
+    times_of_day,
+    windows_of_times,
+)
 from planner.sql.rules.tree import Rule, Tree, concerns
 from planner.sql.rules.types import Operations
-from planner.sql.rules.untyped_values import untyped_values
-from planner.sql.rules.uuid_literals import uuid_literals
-from planner.sql.rules.wide_decimals import wide_decimals
-from planner.sql.rules.windows_of_times import windows_of_times
+from planner.sql.rules.values import (
+    lossy_casts,
+    mixed_bytes,
+    null_replacements,
+    untyped_values,
+    uuid_literals,
+)
 from planner.sql.rules.zoned_times import zoned_times
 
 RULES: Final[tuple[Rule, ...]] = (

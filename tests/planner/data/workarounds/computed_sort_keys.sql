@@ -1,4 +1,4 @@
-Sort keys of several operations; see planner/sql/rules/computed_sort_keys.py.
+Sort keys of several operations; see planner/sql/rules/keys.py.
 
 ## exp of a quotient
 SELECT x, count(*) OVER (PARTITION BY exp(x / 10)) AS n FROM (VALUES (20.0)) AS t(x)

@@ -1,4 +1,4 @@
-Logarithms to a base; see planner/sql/rules/logarithms.py.
+Logarithms to a base; see planner/sql/rules/numbers.py.
 
 ## a logarithm to a REAL
 SELECT log(arrow_cast(42.0, 'Float32'), 1)

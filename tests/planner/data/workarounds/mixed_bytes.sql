@@ -1,4 +1,4 @@
-Bytes of several types; see planner/sql/rules/mixed_bytes.py.
+Bytes of several types; see planner/sql/rules/values.py.
 
 ## coalesce of large bytes
 SELECT coalesce(large, X'FF') FROM (SELECT arrow_cast(X'FF', 'LargeBinary') AS large) AS t

@@ -1,4 +1,4 @@
-Functions that replace NULL; see planner/sql/rules/null_replacements.py.
+Functions that replace NULL; see planner/sql/rules/values.py.
 
 ## nvl of a decimal
 SELECT nvl(price, 0) FROM (SELECT CAST('12345678901234567.89' AS DECIMAL(19, 2)) AS price) AS t

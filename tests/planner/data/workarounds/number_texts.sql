@@ -1,4 +1,4 @@
-Texts of digits beside numbers; see planner/sql/rules/number_texts.py.
+Texts of digits beside numbers; see planner/sql/rules/numbers.py.
 
 ## a branch of CASE
 SELECT sum(CASE WHEN x = 1 THEN '4' ELSE x END) FROM (VALUES (1)) AS t(x)

@@ -15,7 +15,7 @@ from planner.sql.rules.dialect import parse_query, write_sql
 from planner.sql.rules.tree import Tree
 from tests.planner.sql.rules import test_rules, test_same_plans
 
-disjoint_lists = import_module("planner.sql.rules.disjoint_lists")
+lists = import_module("planner.sql.rules.lists")
 TYPES = {
     "i8": pa.int8(),
     "i32": pa.int32(),
@@ -155,8 +155,8 @@ def test_a_long_statement_asks_for_few_types(
 ) -> None:
     asked: list[str] = []
     named: list[exp.Expr] = []
-    name = disjoint_lists._name
-    monkeypatch.setattr(disjoint_lists, "_name", lambda value: named.append(value) or name(value))
+    name = lists._name
+    monkeypatch.setattr(lists, "_name", lambda value: named.append(value) or name(value))
 
     def find_schema(text: str) -> pa.Schema:
         asked.append(text)

@@ -1,0 +1,262 @@
+"""Decimals beside literals, other numbers and functions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Final
+
+import pyarrow as pa
+from sqlglot import exp
+
+from planner.sql.rules.dialect import parse_expression
+from planner.sql.rules.groups import Cast, Kinds, Use, cast_to, find_groups, find_unions, recast, unify_types
+from planner.sql.rules.tree import Tree, find_family, for_texts
+
+_MAX_DIGITS: Final = 38
+_MAX_COMPARED_DIGITS: Final = 76
+
+
+@for_texts(r"\.\d", r"decimal|numeric|\bdec\b")
+def decimal_literals(tree: Tree) -> None:
+    """Write a literal with a fraction as a decimal beside a decimal.
+
+    DataFusion reads 4.44 as a double, and compares a double with a decimal as decimals of more digits, in
+    which 4.44 is another number. Literals with an exponent and those beside floating columns stay doubles.
+
+        SELECT id FROM p WHERE price = 4.44
+    ->  SELECT id FROM p WHERE price = CAST('4.44' AS DECIMAL(3, 2))
+    """
+    for group in find_groups(tree):
+        literals = [one for member in group.members for one in find_literals(member) or ()]
+        others = [member for member in group.members if not find_literals(member)]
+        if not literals or not tree.may_mix(others, "decimal"):
+            continue
+        kinds = [tree.find_type(member) for member in others]
+        most = _MAX_COMPARED_DIGITS if group.is_condition else _MAX_DIGITS
+        _replace_literals(tree, literals, kinds, most)
+    for branches in find_unions(tree):
+        for at in range(len(branches[0].fields)):
+            found = [find_literals(branch.items[at]) if branch.items else None for branch in branches]
+            united = [one for literals in found for one in literals or ()]
+            kinds = [
+                branch.fields[at].type
+                for branch, literals in zip(branches, found, strict=True)
+                if not literals
+            ]
+            _replace_literals(tree, united, kinds, _MAX_DIGITS)
+
+
+def _replace_literals(
+    tree: Tree, literals: Sequence[exp.Literal], kinds: Sequence[pa.DataType | None], most: int
+) -> None:
+    """Replace literals beside decimals, if no floats are beside them and decimals hold them."""
+    families = {find_family(kind) for kind in kinds if kind is not None}
+    fits = all(_count_digits(one)[0] <= most for one in literals)
+    if "decimal" in families and "floating" not in families and fits:
+        for literal in literals:
+            tree.replace(literal, _write_decimal(literal))
+
+
+def find_literals(member: exp.Expr) -> Sequence[exp.Literal] | None:
+    """Return the literals with a fraction in a constant number; None for other expressions."""
+    match member:
+        case exp.Paren() | exp.Neg():
+            return find_literals(member.this)
+        case exp.Literal() if not member.is_string:
+            whole, _, fraction = member.name.partition(".")
+            if whole.isdecimal() and not fraction:
+                return []
+            return [member] if (whole.isdecimal() or not whole) and fraction.isdecimal() else None
+        case exp.Add() | exp.Sub() | exp.Mul():
+            parts = [member.this, member.expression]
+        case exp.Case():
+            default = member.args.get("default")
+            parts = [branch.args["true"] for branch in member.args["ifs"]] + ([default] if default else [])
+        case _:
+            return None
+    found = [find_literals(part) for part in parts]
+    return None if None in found else [one for literals in found for one in literals or ()]
+
+
+def _count_digits(literal: exp.Literal) -> tuple[int, int]:
+    """Return the precision and the scale of a number."""
+    whole, _, fraction = literal.name.partition(".")
+    return max(len(whole.lstrip("0")) + len(fraction), 1), len(fraction)
+
+
+def _write_decimal(literal: exp.Literal) -> exp.Expr:
+    precision, scale = _count_digits(literal)
+    if precision > _MAX_DIGITS:
+        return parse_expression(f"arrow_cast('{literal.name}', 'Decimal256({precision}, {scale})')")
+    cast = parse_expression(f"CAST(NULL AS DECIMAL({precision}, {scale}))")
+    cast.set("this", exp.Literal.string(literal.name))
+    return cast
+
+
+_LOOKUPS: Final = frozenset(
+    f"{kind}_{what}" for kind in ("ARRAY", "LIST") for what in ("HAS", "CONTAINS", "POSITION", "REMOVE")
+)
+
+
+@for_texts(r"array_|list_|\bany\b|\bsome\b", r"decimal", r"\.\d")
+def decimal_elements(tree: Tree) -> None:
+    """Give a literal the type of the decimals in a list, if that holds its digits.
+
+    DataFusion finds no function for a list of decimals and a double, or a decimal of other digits.
+
+        SELECT id FROM p WHERE array_has(prices, 4.44)
+    ->  SELECT id FROM p WHERE array_has(prices, CAST('4.44' AS DECIMAL(10, 2)))
+    """
+    for values, element in list(_find_pairs(tree)):
+        if isinstance(element, exp.Literal) and find_literals(element):
+            kind = tree.find_type(values)
+            item = kind.value_type if kind is not None and pa.types.is_list(kind) else None
+            digits = len(element.name.partition(".")[2])
+            if item is not None and pa.types.is_decimal(item) and digits <= item.scale:
+                target = exp.DataType.build(f"DECIMAL({item.precision}, {item.scale})")
+                tree.replace(element, exp.Cast(this=exp.Literal.string(element.name), to=target))
+
+
+def _find_pairs(tree: Tree) -> Iterator[tuple[exp.Expr, exp.Expr]]:
+    """Yield lists, each with what is looked for in it."""
+    for node in tree.root.find_all(exp.EQ, exp.Anonymous):
+        if isinstance(node, exp.EQ) and isinstance(node.expression, exp.Any):
+            yield node.expression.this.unnest(), node.this
+        elif isinstance(node, exp.Anonymous) and node.name.upper() in _LOOKUPS and len(node.expressions) > 1:
+            yield node.expressions[0], node.expressions[1]
+
+
+_LARGE: Final = re.compile(r"\d{19}")
+
+
+@for_texts(
+    r"decimal|numeric|\bdec\b|uint64|unsigned|\d{19}",
+    r"double|float|real|\d\.|\.\d|\de|\d{19}|\^|int|(?<!decimal\d\d\d)\(",
+)
+def decimals_as_doubles(tree: Tree) -> None:
+    """Cast a decimal to DOUBLE beside a number that is one.
+
+    DataFusion brings both to a decimal of more digits, in which 4.44 is another number, and so it does with
+    integers that have no common type but a decimal. In arithmetic it makes a REAL of a decimal beside one.
+
+        SELECT id FROM p JOIN q ON p.price = q.f
+    ->  SELECT id FROM p JOIN q ON CAST(p.price AS DOUBLE) = q.f
+    """
+    unify_types(tree, ("decimal", "floating"), _choose)
+    is_large = any(one.type == pa.uint64() for one in tree.columns)
+    if is_large or any(_LARGE.search(one.name) for one in tree.root.find_all(exp.Literal)):
+        unify_types(tree, ("integer", "floating"), _choose)
+    for group in find_groups(tree):
+        if group.use is Use.COMPUTED and tree.may_mix(group.members, "decimal", "floating"):
+            kinds = [tree.find_type(member) for member in group.members]
+            for member, cast in zip(group.members, _choose(kinds), strict=True):
+                if cast is not None and pa.float64() not in kinds:
+                    recast(tree, member, cast)
+
+
+def _choose(kinds: Kinds) -> Sequence[Cast | None]:
+    families = [None if kind is None else find_family(kind) for kind in kinds]
+    is_signed = any(kind is not None and pa.types.is_signed_integer(kind) for kind in kinds)
+    is_cast = [
+        family == "decimal" or (is_signed and kind == pa.uint64())
+        for family, kind in zip(families, kinds, strict=True)
+    ]
+    return [_cast_to_double if one and "floating" in families else None for one in is_cast]
+
+
+def _cast_to_double(expression: exp.Expr) -> exp.Expr:
+    return exp.Cast(this=expression, to=exp.DataType(this=exp.DType.DOUBLE))
+
+
+_MAX_WIDE_DIGITS: Final = 76
+_INTEGER_DIGITS: Final = {8: 3, 16: 5, 32: 10, 64: 20}
+
+
+@for_texts(r"decimal\w*\((?:[2-7]\d)")
+def wide_decimals(tree: Tree) -> None:
+    """Compare decimals of many digits as decimals of 76 digits.
+
+    DataFusion brings DECIMAL(38, 2) and DECIMAL(5, 5) to DECIMAL(38, 5), which does not hold the large
+    values of the first.
+
+        SELECT id FROM p WHERE big > CAST('0.12345' AS DECIMAL(5, 5))
+    ->  SELECT id FROM p WHERE arrow_cast(big, 'Decimal256(76, 5)') > arrow_cast(.., 'Decimal256(76, 5)')
+    """
+    for group in find_groups(tree):
+        if not group.is_condition or not tree.may_mix(group.members, "decimal"):
+            continue
+        kinds = [tree.find_type(member) for member in group.members]
+        sizes = [None if kind is None else _count_needed_digits(kind) for kind in kinds]
+        known = [size for size in sizes if size is not None]
+        if len(known) < 2 or not any(kind is not None and pa.types.is_decimal(kind) for kind in kinds):
+            continue
+        whole, scale = max(size[0] for size in known), max(size[1] for size in known)
+        if not _MAX_DIGITS < whole + scale <= _MAX_WIDE_DIGITS:
+            continue
+        for member, size in zip(group.members, sizes, strict=True):
+            if size is not None:
+                recast(tree, member, partial(cast_to, kind=pa.decimal256(_MAX_WIDE_DIGITS, scale)))
+
+
+def _count_needed_digits(kind: pa.DataType) -> tuple[int, int] | None:
+    """Return how many digits values have before and behind the point; None of other types."""
+    if pa.types.is_decimal(kind):
+        return kind.precision - kind.scale, kind.scale
+    return (_INTEGER_DIGITS[kind.bit_width], 0) if find_family(kind) == "integer" else None
+
+
+@for_texts(r"\bround\s*\(", r"decimal|numeric|\bdec\b")
+def rounded_decimals(tree: Tree) -> None:
+    """Cast a rounded decimal to its type.
+
+    DataFusion decides on the types of expressions around it before it knows to how many digits a decimal is
+    rounded.
+
+        SELECT id FROM p WHERE round(price, 1) <> price
+    ->  SELECT id FROM p WHERE CAST(round(price, 1) AS DECIMAL(10, 1)) <> price
+    """
+    calls = [call for call in tree.root.find_all(exp.Anonymous) if call.name.upper() == "ROUND"]
+    is_everywhere = tree.root.find(exp.SetOperation, exp.Group) is not None
+    for call in calls[::-1]:
+        # Outputs and sort keys are left alone, unless they must be the same as other expressions.
+        around = call.find_ancestor(exp.Distinct, exp.Select, exp.Anonymous, exp.Window)
+        is_key = isinstance(call.parent, exp.Ordered) or isinstance(around, exp.Distinct)
+        is_shown = is_key or isinstance(call.parent, exp.Select | exp.Alias)
+        kind = tree.find_type(call) if is_everywhere or not is_shown else None
+        if kind is not None and pa.types.is_decimal(kind):
+            is_unnamed = isinstance(call.parent, exp.Select) and call.arg_key == "expressions"
+            field = tree.find_field(call) if is_unnamed else None
+            cast = _cast_rounded(call.copy(), kind)
+            tree.replace(call, cast if field is None else exp.alias_(cast, field.name, quoted=True))
+
+
+def _cast_rounded(expression: exp.Expr, kind: pa.DataType) -> exp.Expr:
+    target = exp.DataType.build(f"DECIMAL({kind.precision}, {kind.scale})")
+    return exp.Cast(this=expression, to=target)
+
+
+_CEILINGS: Final = frozenset({"CEIL", "CEILING", "FLOOR"})
+
+
+@for_texts(r"\b(?:ceil|ceiling|floor)\b", r"dec|numeric")
+def ceilings(tree: Tree) -> None:
+    """Give a decimal a digit more before `ceil` and `floor`, which fail if it does not hold the integer.
+
+        SELECT ceil(price) FROM p
+    ->  SELECT ceil(CAST(price AS DECIMAL(11, 2))) FROM p
+    """
+    for call in list(tree.root.find_all(exp.Anonymous))[::-1]:
+        if call.name.upper() not in _CEILINGS or len(call.expressions) != 1:
+            continue
+        (value,) = call.expressions
+        kind = tree.find_type(value) if tree.may_mix([value], "decimal") else None
+        if (
+            kind is not None
+            and pa.types.is_decimal128(kind)
+            and kind.scale > 0
+            and kind.precision < _MAX_DIGITS
+        ):
+            target = exp.DataType.build(f"DECIMAL({kind.precision + 1}, {kind.scale})")
+            tree.replace(value, exp.Cast(this=value.copy(), to=target))

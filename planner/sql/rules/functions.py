@@ -1,0 +1,134 @@
+"""Functions whose result DataFusion gets wrong, and fields behind a dot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from sqlglot import exp
+
+from planner.sql.rules.dialect import parse_expression
+from planner.sql.rules.groups import replace_value
+from planner.sql.rules.tree import Tree, for_texts
+
+_PADDING: Final = frozenset({"lpad", "rpad"})
+
+
+@for_texts(r"\b[lr]pad\s*\(")
+def padded_texts(tree: Tree) -> None:
+    """Pad to a length of rows that is not negative; DataFusion takes a negative one for a very large one.
+
+        SELECT lpad(s, n) FROM t
+    ->  SELECT lpad(s, CASE WHEN n < 0 THEN 0 ELSE n END) FROM t
+    """
+    for call in list(tree.root.find_all(exp.Anonymous))[::-1]:
+        if call.name.casefold() not in _PADDING or len(call.expressions) < 2:
+            continue
+        length = call.expressions[1]
+        if not isinstance(length, exp.Literal | exp.Null):
+            zero = exp.Literal.number(0)
+            is_negative = exp.LT(this=exp.paren(length.copy()), expression=zero)
+            branch = exp.If(this=is_negative, true=zero.copy())
+            tree.replace(length, exp.Case(ifs=[branch], default=length.copy()))
+
+
+_ANY_TEXT: Final = ".*"
+
+
+_FLAGGED: Final = frozenset({"regexp_like", "regexp_match"})
+
+
+@for_texts(r"~|\bregexp_(?:like|match)\b")
+def matched_texts(tree: Tree) -> None:
+    """Write `.*`, which every text matches, as a group.
+
+    DataFusion replaces a match with `.*` by TRUE or FALSE, also where the text is NULL. It computes constants
+    before, so that parameters and concatenated texts may become this expression, too.
+
+        SELECT s ~ '.*', s ~ $1 FROM t
+    ->  SELECT s ~ '(.*)', s ~ ('(' || $1 || ')') FROM t
+
+    It takes flags that are NULL for none, too.
+
+        SELECT regexp_like(s, 'a', flags) FROM t
+    ->  SELECT CASE WHEN NOT flags IS NULL THEN regexp_like(s, 'a', flags) END FROM t
+    """
+    for pattern in list(_find_patterns(tree.root)):
+        if isinstance(pattern, exp.Literal):
+            if pattern.name == _ANY_TEXT:
+                tree.replace(pattern, exp.Literal.string(f"({_ANY_TEXT})"))
+        elif pattern.find(exp.Column) is None:
+            grouped = parse_expression("('(' || x || ')')")
+            for column in list(grouped.find_all(exp.Column)):
+                column.replace(exp.paren(pattern.copy()))
+            tree.replace(pattern, grouped)
+    for call in list(tree.root.find_all(exp.Anonymous))[::-1]:
+        flags = call.expressions[2:3]
+        if call.name.casefold() in _FLAGGED and flags and not isinstance(flags[0], exp.Literal):
+            is_known = flags[0].copy().is_(exp.null()).not_()
+            replace_value(tree, call, exp.Case(ifs=[exp.If(this=is_known, true=call.copy())]))
+
+
+def _find_patterns(root: exp.Expr) -> Iterator[exp.Expr]:
+    for node in root.walk():
+        if isinstance(node, exp.RegexpLike | exp.RegexpILike):
+            yield node.expression
+        elif isinstance(node, exp.Anonymous) and node.name.casefold() == "regexp_like":
+            yield from node.expressions[1:2]
+
+
+_NEIGHBOURS: Final = frozenset({"lag", "lead"})
+
+
+@for_texts(r"\b(?:lag|lead)\s*\(.*,.*,")
+def defaults_of_rows(tree: Tree) -> None:
+    """Write a default of `lag` and `lead` that is computed as the value where there is no such row.
+
+    DataFusion takes only constants.
+
+        SELECT lag(i, 1, k) OVER (ORDER BY id) FROM t
+    ->  SELECT CASE WHEN lag(TRUE, 1) OVER (ORDER BY id) THEN lag(i, 1) OVER (ORDER BY id) ELSE k END FROM t
+    """
+    for window in list(tree.root.find_all(exp.Window)):
+        call = _find_call(window)
+        if call is None or len(call.expressions) < 3 or call.expressions[2].find(exp.Column) is None:
+            continue
+        value, offset, default = call.expressions
+        call.set("expressions", [value, offset])
+        found, exists = window.copy(), window.copy()
+        marked = _find_call(exists)
+        if isinstance(window.this, exp.IgnoreNulls) or marked is None:
+            tree.replace(window, exp.Anonymous(this="coalesce", expressions=[found, default.copy()]))
+            continue
+        marked.set("expressions", [exp.true(), offset.copy()])
+        tree.replace(window, exp.Case(ifs=[exp.If(this=exists, true=found)], default=default.copy()))
+
+
+def _find_call(window: exp.Window) -> exp.Anonymous | None:
+    call = window.this.this if isinstance(window.this, exp.IgnoreNulls | exp.RespectNulls) else window.this
+    is_one = isinstance(call, exp.Anonymous) and call.name.casefold() in _NEIGHBOURS
+    return call if is_one else None
+
+
+@for_texts(r"[)\]]\s*\.\s*[a-z_\"]")
+def dotted_fields(tree: Tree) -> None:
+    """Write a field of an expression in brackets as a call.
+
+    DataFusion reads a dot only behind the name of a column.
+
+        SELECT (st).x FROM t
+    ->  SELECT get_field(st, 'x') AS x FROM t
+    """
+    for dot in reversed(list(tree.root.find_all(exp.Dot))):
+        whole, field = dot.this, dot.expression
+        is_value = isinstance(whole, exp.Paren | exp.Bracket) or _is_call(whole)
+        if not is_value or not isinstance(field, exp.Identifier):
+            continue
+        name = field.name if field.args.get("quoted") else field.name.casefold()
+        call = exp.Anonymous(this="get_field", expressions=[whole.unnest().copy(), exp.Literal.string(name)])
+        is_output = isinstance(dot.parent, exp.Select) and dot.arg_key == "expressions"
+        tree.replace(dot, exp.alias_(call, field.copy()) if is_output else call)
+
+
+def _is_call(whole: exp.Expr) -> bool:
+    return isinstance(whole, exp.Anonymous) and whole.name == "get_field"

@@ -1,0 +1,253 @@
+"""Keys of groups and of sorting, constants on the left, and extremes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from sqlglot import exp
+
+from planner.sql.rules.dialect import parse_expression, write_sql
+from planner.sql.rules.queries import whole_call
+from planner.sql.rules.tree import Tree, find_family, for_texts, is_unstable, read_name
+from planner.sql.rules.values import write_null
+
+
+@for_texts(r"\bgroup\s+by\b", r"cast\s*\(|::")
+def cast_keys(tree: Tree) -> None:
+    """Hide casts in outputs that are sorted by another output with the name of what is cast.
+
+        SELECT max(i) AS s, CAST(s AS TEXT) AS k FROM t GROUP BY CAST(s AS TEXT) ORDER BY max(i)
+    ->  SELECT max(i) AS s, nullif(CAST(s AS TEXT), NULL) AS k FROM t GROUP BY CAST(s AS TEXT)
+        ORDER BY max(i)
+
+    DataFusion 55 calls a cast as it calls what is cast, so it takes the first output for the cast, and sorts
+    by that one. What nullif() gives has a name of its own.
+    """
+    for select in tree.root.find_all(exp.Select):
+        if select.args.get("group") is None:
+            continue
+        outputs = [_find_name(output) for output in select.expressions]
+        for place, output in enumerate(list(select.expressions)):
+            cast = output.unalias()
+            if not isinstance(cast, exp.Cast):
+                continue
+            named = {read_name(column.this) for column in cast.find_all(exp.Column)}
+            if named.intersection(outputs[:place] + outputs[place + 1 :]):
+                tree.replace(cast, exp.Anonymous(this="nullif", expressions=[cast.copy(), exp.null()]))
+
+
+def _find_name(output: exp.Expr) -> str | None:
+    named = output.args.get("alias") if isinstance(output, exp.Alias) else output.this
+    return read_name(named) if isinstance(named, exp.Identifier) else None
+
+
+_OPPOSITES: Final[dict[type[exp.Expr], type[exp.Binary]]] = {
+    exp.EQ: exp.EQ,
+    exp.LT: exp.GT,
+    exp.GT: exp.LT,
+    exp.LTE: exp.GTE,
+    exp.GTE: exp.LTE,
+}
+_CONDITIONS: Final = (exp.Where, exp.Join, exp.Having, exp.Qualify)
+
+
+@for_texts(
+    r"(?:\b\d[\w.]*|'|\b(?:end|null|true|false|current_\w+))\s*(?:=|<(?!>)|>)"
+    r"|[)\]}]\s*(?:=|[<>]=?)\s*(?![\d'$>=])"
+)
+def constant_sides(tree: Tree) -> None:
+    """Put the constants of comparisons in conditions on the right.
+
+        SELECT t.id FROM t JOIN w ON 1 < w.u WHERE w.u >= 1
+    ->  SELECT t.id FROM t JOIN w ON w.u > 1 WHERE w.u >= 1
+
+    DataFusion 55 combines the comparisons of a column with constants: `id = 1 AND 1 = id` becomes false, and
+    of `1 < id AND id >= 1` only the second is left. Simplifying exchanges the sides first, but not in
+    conditions of joins, nor where the constant is yet to be computed.
+    """
+    for node in list(tree.root.find_all(*_OPPOSITES)):
+        clause = node.find_ancestor(*_CONDITIONS, exp.Select)
+        constant, value = node.this, node.expression
+        # DataFusion reads TRUE = a < 1 as (TRUE = a) < 1.
+        is_simple = not isinstance(constant, exp.Predicate) and not isinstance(value, exp.Predicate)
+        is_condition = is_simple and isinstance(clause, _CONDITIONS)
+        if not is_condition or constant.find(exp.Column, exp.Query, exp.Star, exp.Window):
+            continue
+        if value.find(exp.Column) and not value.find(exp.Query, exp.Any, exp.All):
+            tree.replace(node, _OPPOSITES[type(node)](this=value, expression=constant))
+
+
+@for_texts(r"\bgroup\s+by\b.*,")
+def repeated_groups(tree: Tree) -> None:
+    """Leave out keys of GROUP BY that are others: by their number, or with the name of their relation.
+
+    DataFusion takes the two for different columns, and its result has both. Its own rule that leaves out such
+    keys, `eliminate_duplicated_expr`, gives wrong answers elsewhere, and is not used.
+
+        SELECT a.v FROM t AS a GROUP BY v, a.v
+    ->  SELECT a.v FROM t AS a GROUP BY a.v
+
+        SELECT k, k AS other, count(*) FROM t GROUP BY 1, 2
+    ->  SELECT k, k AS other, count(*) FROM t GROUP BY 1
+    """
+    for select in tree.root.find_all(exp.Select):
+        group = select.args.get("group")
+        if group is None:
+            continue
+        joins = select.args.get("joins") or []
+        sources = [part.this for part in (select.args.get("from_"), *joins) if part is not None]
+        relations = {source.alias_or_name.casefold() for source in sources}
+        merged = {name.name.casefold() for join in joins for name in join.args.get("using") or ()}
+        named = merged | {item.alias.casefold() for item in select.expressions if isinstance(item, exp.Alias)}
+        columns = [column for key in group.expressions for column in key.find_all(exp.Column)]
+        qualified = {
+            column.name.casefold(): column
+            for column in columns
+            if column.table.casefold() in relations and column.name.casefold() not in named
+        }
+        for column in columns:
+            if not column.table and column.name.casefold() in qualified:
+                column.replace(qualified[column.name.casefold()].copy())
+        kept: dict[str, exp.Expr] = {}
+        for key in group.expressions:
+            kept.setdefault(_spell(key, select), key)
+        if len(kept) < len(group.expressions):
+            tree.replace(group, exp.Group(**{**group.args, "expressions": list(kept.values())}))
+
+
+def _spell(key: exp.Expr, select: exp.Select) -> str:
+    """Return the text of what a key means, which may be the number of an output, in one spelling."""
+    meant = key
+    if isinstance(key, exp.Literal) and key.is_int:
+        before = select.expressions[: int(key.name)]
+        if len(before) == int(key.name) and not any(one.is_star for one in before):
+            meant = before[-1].unalias()
+    if is_unstable(meant):
+        return write_sql(key) if meant is key else f"output {key.name}"
+    meant = exp.paren(meant).unnest()
+    for name in meant.find_all(exp.Identifier):
+        name.replace(exp.to_identifier(read_name(name), quoted=True))
+    return write_sql(meant)
+
+
+_PLAIN: Final = (exp.Add, exp.Sub, exp.Mul)
+"""Their order is derived rightly from plain operands, as is that of `1 - l2_distance(v, w)`."""
+_PARTIAL: Final = frozenset({"LN", "LOG", "LOG2", "LOG10", "SQRT", "ACOS", "ASIN", "ACOSH", "ATANH"})
+"""Functions of some numbers alone, whose order is not even derived rightly from a column."""
+
+
+@for_texts(r"\border\s+by\b|\bpartition\s+by\b")
+def computed_sort_keys(tree: Tree) -> None:
+    """Hide how a sort key of several operations is computed.
+
+    DataFusion derives the order of `exp(x / 10)` from that of its operands, does not find that rows which it
+    has sorted are in order, and refuses its own plan (`SanityCheckPlan`). So it does with functions that are
+    not defined for all numbers, as `ln(x)`. It derives nothing from `coalesce`.
+
+        SELECT id FROM t ORDER BY exp(x / 10)
+    ->  SELECT id FROM t ORDER BY coalesce(exp(x / 10), NULL)
+    """
+    for key in list(_find_keys(tree.root)):
+        if _is_misleading(key):
+            hidden = exp.Anonymous(this="coalesce", expressions=[key.copy(), _write_null(tree, key)])
+            tree.replace(key, hidden)
+
+
+def _write_null(tree: Tree, key: exp.Expr) -> exp.Expr:
+    has_bytes = any(find_family(column.type) == "bytes" for column in tree.columns)
+    return write_null(tree, key) if has_bytes else exp.Null()
+
+
+def _is_misleading(key: exp.Expr) -> bool:
+    """Return whether DataFusion may derive an order of an expression that it does not find again."""
+    operation = key.unnest()
+    if isinstance(operation, exp.Column) or not operation.find(exp.Column):
+        return False
+    operands = [operand.unnest() for operand in operation.iter_expressions()]
+    if isinstance(operation, _PLAIN):
+        return any(map(_is_misleading, operands))
+    is_partial = isinstance(operation, exp.Anonymous) and operation.name.upper() in _PARTIAL
+    return is_partial or any(not isinstance(one, exp.Column) and one.find(exp.Column) for one in operands)
+
+
+def _find_keys(root: exp.Expr) -> Iterator[exp.Expr]:
+    """Yield the expressions by which queries and windows sort, but for those that must be outputs."""
+    for node in root.find_all(exp.Select, exp.Window):
+        order = node.args.get("order")
+        if order is not None and not node.args.get("distinct"):
+            yield from (key.this for key in order.expressions)
+        yield from node.args.get("partition_by") or ()
+
+
+_LEAST: Final = "CAST('-inf' AS DOUBLE)"
+_GREATEST: Final = "CAST('inf' AS DOUBLE)"
+
+
+@for_texts(r"\b(?:min|max|count)\b", r"\bgroup\b|\bover\b.*\b(?:rows|range|groups)\b")
+def extremes(tree: Tree) -> None:
+    """Compute the extremes of numbers in groups from those without NaN, and hide what counts a frame.
+
+        SELECT k, max(f) FROM t GROUP BY k
+    ->  SELECT k, coalesce(max(CASE WHEN isnan(f) THEN f END),
+            max(CASE WHEN f > CAST('-inf' AS DOUBLE) THEN f END),
+            min(CASE WHEN NOT isnan(f) THEN f END)) FROM t GROUP BY k
+        SELECT count(*) OVER (PARTITION BY k ORDER BY id ROWS 2 PRECEDING) AS n FROM t ORDER BY n
+    ->  SELECT nullif(count(*) OVER (PARTITION BY k ORDER BY id ROWS 2 PRECEDING), NULL) AS n FROM t
+        ORDER BY n
+
+    In DataFusion, NaN replaces every extreme of a group and is replaced by everything, so that they depend on
+    the order of the rows. It is the greatest number here, as in comparisons and in sorting. An extreme of a
+    group begins with the greatest or smallest finite number, which stays where nothing but infinity follows;
+    the other extreme is right there. What counts the rows of a frame that leaves rows behind is taken for
+    what only grows, and not sorted: of a call, nothing is known.
+    """
+    for node in list(tree.root.find_all(exp.Anonymous, exp.Window))[::-1]:
+        if isinstance(node, exp.Window):
+            call = node.this.this if isinstance(node.this, exp.Filter) else node.this
+            if call.name.lower() == "count" and _leaves_rows(node):
+                tree.replace(node, parse_expression(f"nullif({write_sql(node)}, NULL)"))
+            continue
+        select = node.parent_select
+        if node.name.lower() not in {"min", "max"} or not isinstance(select, exp.Select):
+            continue
+        whole = whole_call(node)
+        if (
+            len(node.expressions) == 1
+            and select.args.get("group")
+            and not isinstance(whole.parent, exp.Window)
+        ):
+            (argument,) = node.expressions
+            if isinstance(argument, exp.Distinct):
+                (argument,) = argument.expressions
+            guess = tree.guess_families(argument)
+            if guess is not None and "floating" not in guess:
+                continue
+            kind = tree.find_type(argument)
+            if kind is not None and find_family(kind) == "floating":
+                tree.replace(whole, _write_extreme(node.name.lower(), argument, whole))
+
+
+def _write_extreme(name: str, argument: exp.Expr, whole: exp.Expr) -> exp.Expr:
+    """Return an extreme of a group in which NaN is the greatest number."""
+    value = write_sql(argument)
+    rows = f" FILTER ({write_sql(whole.expression).strip()})" if isinstance(whole, exp.Filter) else ""
+    if is_unstable(argument) or argument.find(exp.Query):
+        direction = " DESC" if name == "max" else ""
+        return parse_expression(f"first_value({value} ORDER BY {value}{direction} NULLS LAST){rows}")
+    is_nan, is_number = f"isnan({value})", f"NOT isnan({value})"
+    if name == "max":
+        parts = [("max", is_nan), ("max", f"({value}) > {_LEAST}"), ("min", is_number)]
+    else:
+        parts = [("min", f"({value}) < {_GREATEST}"), ("max", is_number), ("min", is_nan)]
+    calls = (f"{function}(CASE WHEN {when} THEN {value} END){rows}" for function, when in parts)
+    return parse_expression(f"coalesce({', '.join(calls)})")
+
+
+def _leaves_rows(window: exp.Window) -> bool:
+    """Return whether the beginning of a frame leaves rows behind."""
+    frame, select = window.args.get("spec"), window.parent_select
+    if frame is None and window.alias and select is not None:
+        named = select.args.get("windows") or ()
+        frame = next((one.args.get("spec") for one in named if one.this.name == window.alias), None)
+    return frame is not None and frame.args.get("start") != "UNBOUNDED"

@@ -1,0 +1,305 @@
+"""Memberships in subqueries, subqueries that are values, and names of the relations around them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+from sqlglot import exp
+
+from memwal.errors import UnsupportedError
+from planner.sql.rules.dialect import find_query, parse_expression, parse_query, write_sql
+from planner.sql.rules.queries import (
+    QUANTIFIED,
+    SUBQUERIES,
+    Truth,
+    bare,
+    find_aggregates,
+    find_truth,
+    has_one_row,
+    is_value,
+    sources,
+)
+from planner.sql.rules.tree import Tree, for_texts, is_unstable
+
+_COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
+_COUNTS: Final = "CASE WHEN count(*) = 0 THEN 0 WHEN count(*) = count(member) THEN 1 ELSE 2 END"
+_MEMBERS: Final = 'AS "membership"(member)'
+
+
+@for_texts(QUANTIFIED)
+def quantified_comparisons(tree: Tree) -> None:
+    """Write memberships and comparisons with rows in forms whose NULL DataFusion gets right.
+
+        SELECT id FROM t AS o WHERE id = ANY (SELECT n FROM p)
+    ->  SELECT id FROM t AS o WHERE id IN (SELECT n FROM p)
+        SELECT id FROM t WHERE NOT i IN (SELECT n FROM p)
+    ->  SELECT id FROM t WHERE NOT nullif(nullif(i, NULL), NULL) IN (SELECT n FROM p)
+        SELECT id FROM t WHERE i IN (SELECT n FROM p) IS NULL
+    ->  SELECT id FROM t WHERE CASE WHEN i IN (SELECT member FROM (SELECT n FROM p) AS "membership"(member))
+        THEN TRUE ELSE CASE (
+            SELECT CASE WHEN count(*) = 0 THEN 0 WHEN count(*) = count(member) THEN 1 ELSE 2 END
+            FROM (SELECT n FROM p) AS "membership"(member)
+        ) WHEN 0 THEN FALSE WHEN 1 THEN CASE WHEN NOT i IS NULL THEN FALSE END END END IS NULL
+        SELECT id FROM t WHERE i IN (SELECT count(*) FROM p WHERE p.n = t.id)
+    ->  SELECT id FROM t WHERE i = (SELECT count(*) FROM p WHERE p.n = t.id)
+        SELECT id FROM t WHERE i >= ALL (SELECT i FROM t)
+    ->  SELECT id FROM t WHERE i >= ALL (SELECT * FROM (SELECT i FROM t) AS "quantified#1")
+        SELECT id FROM t WHERE 7 IN (SELECT n FROM p WHERE n = 7)
+    ->  SELECT id FROM t WHERE CASE WHEN random() < 2 THEN 7 END IN (SELECT n FROM p WHERE n = 7)
+
+    DataFusion plans membership as a join that gives true or false, never NULL, which is correct if only true
+    matters. NOT IN as a conjunct is a null-aware anti join, but conditions on the column `i` are pushed into
+    the subquery, where they drop NULL, and NULLs of the subquery are ignored if `i` is not nullable. A
+    nullable expression in place of the column prevents both. In other positions, the join finds the members,
+    and the value for other rows follows from whether the subquery has rows and NULLs. This reads the subquery
+    twice, so it must be repeatable and not correlated. Otherwise, a comparison with ALL or ANY is correct,
+    but slower, since it compares every pair of rows. A constant as a member becomes a condition of the
+    subquery, which DataFusion combines wrongly with others there, unless its value may change. What totals
+    have for no rows would be lost in a join: they are values.
+
+    Comparisons are joins that keep names: if the subquery reads a relation with the name of an outer one,
+    `t.i >= t.i` would compare a column with itself.
+
+    Raises:
+        UnsupportedError: a subquery that has one row or none is not compared.
+    """
+    for node in list(tree.root.find_all(exp.In, *_COMPARISONS))[::-1]:
+        quantifier = node if isinstance(node, exp.In) else node.expression
+        query = quantifier.args.get("query" if isinstance(node, exp.In) else "this")
+        if not isinstance(quantifier, exp.In | exp.Any | exp.All) or not isinstance(query, exp.Query):
+            continue
+        if has_one_row(query):
+            if bare(query).args.get("having"):
+                msg = "HAVING without GROUP BY below IN, ANY and ALL is not supported: write x = (SELECT ..)"
+                raise UnsupportedError(msg)
+            kind = exp.EQ if isinstance(node, exp.In) else type(node)
+            tree.replace(node, kind(this=node.this.copy(), expression=_in_brackets(query)))
+            continue
+        compared: exp.Expr | None = node
+        if isinstance(node, exp.In):
+            compared = _write_membership(tree, node)
+        elif type(node) is (exp.NEQ if isinstance(quantifier, exp.All) else exp.EQ):
+            member = exp.In(this=node.this.copy(), query=_in_brackets(query))
+            tree.replace(node, member if isinstance(node, exp.EQ) else exp.Not(this=member))
+            compared = _write_membership(tree, member)
+        if compared is not None:
+            _hide_names(tree, compared)
+
+
+def _in_brackets(query: exp.Expr) -> exp.Expr:
+    return query.copy() if isinstance(query, exp.Subquery) else exp.Subquery(this=query.copy())
+
+
+def _write_membership(tree: Tree, member: exp.In) -> exp.Expr | None:
+    """Write IN; return the comparison with ANY or ALL, if it becomes one."""
+    subject, query, truth = member.this, member.args["query"], find_truth(member)
+    if truth in {Truth.OUTPUT, Truth.CONJUNCT, Truth.TRUE}:
+        if not subject.find(exp.Column, exp.Query):
+            tree.replace(subject, parse_expression(f"CASE WHEN random() < 2 THEN {write_sql(subject)} END"))
+        return None
+    whole, shown = bare(query), write_sql(subject)
+    assert isinstance(whole, exp.Query)  # noqa: S101 - IN has one
+    is_of_columns = subject.find(exp.Column) and not subject.find(exp.Query, exp.Tuple)
+    if is_of_columns and tree.is_closed(whole):
+        if truth is Truth.DENIED_CONJUNCT:
+            tree.replace(subject, parse_expression(f"nullif(nullif({shown}, NULL), NULL)"))
+            return None
+        if _is_repeatable(whole):
+            relation = f"({write_sql(whole)}) {_MEMBERS}"
+            hit = f"{shown} IN (SELECT member FROM {relation})"  # noqa: S608 - a part of a statement
+            state = f"SELECT {_COUNTS} FROM {relation}"  # noqa: S608 - a part of a statement
+            miss = f"CASE WHEN ({shown}) IS NOT NULL THEN FALSE END"
+            case = (
+                f"CASE WHEN {hit} THEN TRUE ELSE CASE ({state}) WHEN 0 THEN FALSE WHEN 1 THEN {miss} END END"
+            )
+            tree.replace(member, parse_expression(case))
+            return None
+    whole_member = member.parent if isinstance(member.parent, exp.Not) else member
+    compared = (
+        exp.NEQ(this=subject.copy(), expression=exp.All(this=whole.copy()))
+        if whole_member is not member
+        else exp.EQ(this=subject.copy(), expression=exp.Any(this=whole.copy()))
+    )
+    tree.replace(whole_member, exp.Paren(this=compared))
+    return compared
+
+
+def _is_repeatable(query: exp.Expr) -> bool:
+    """Return whether a query is one SELECT that certainly gives the same rows whenever it is read."""
+    is_alone = isinstance(query, exp.Select) and sum(1 for _ in query.find_all(exp.Query)) == 1
+    choices = query.find(exp.Window, exp.Limit, exp.Offset, exp.Fetch)
+    are_tables = all(isinstance(one.this, exp.Identifier) for one in query.find_all(exp.Table))
+    return is_alone and are_tables and choices is None and not is_unstable(query)
+
+
+def _hide_names(tree: Tree, comparison: exp.Expr) -> None:
+    """Put a subquery that reads a relation with the name of an outer one into another one."""
+    query = comparison.expression.this
+    inside = {one.alias_or_name for one in query.find_all(exp.Table, exp.Subquery)}
+    around: set[str] = set()
+    select = comparison.parent_select
+    while select is not None:
+        around |= {one.alias_or_name for one in sources(select)} if isinstance(select, exp.Select) else set()
+        select = select.parent_select
+    if inside & around - {""}:
+        taken = sum(1 for one in tree.root.find_all(exp.Subquery) if one.alias.startswith("quantified#"))
+        relation = exp.Subquery(
+            this=bare(query).copy(), alias=exp.to_identifier(f"quantified#{taken + 1}", quoted=True)
+        )
+        tree.replace(query, exp.select("*").from_(relation))
+
+
+_SIMPLIFIED: Final = frozenset({"count", "coalesce", "nvl", "ifnull"})
+"""Functions of expressions that may become simpler ones without aggregates, and may never be NULL."""
+
+
+@for_texts(SUBQUERIES)
+def scalar_subqueries(tree: Tree) -> None:
+    """Write subqueries that are values, and EXISTS of totals, in forms whose NULL DataFusion gets right.
+
+        SELECT id FROM t WHERE (SELECT 5 FROM p WHERE n = 7) IS NULL
+    ->  SELECT id FROM t WHERE nullif((SELECT 5 FROM p WHERE n = 7), NULL) IS NULL
+        SELECT (SELECT 5 + 0 * count(*) FROM p WHERE p.n = t.id) FROM t
+    ->  SELECT nullif((SELECT CASE WHEN count(*) < 0 THEN NULL ELSE 5 + 0 * count(*) END FROM p ..), NULL)
+        FROM t
+        SELECT coalesce((SELECT count(*) FROM p HAVING count(*) > 9), 0)
+    ->  SELECT coalesce(nullif((SELECT CASE WHEN count(*) < 0 THEN NULL WHEN count(*) > 9 THEN count(*) END
+        FROM p HAVING count(*) >= 0 OR (count(*) > 9)), NULL), 0)
+        SELECT id FROM t WHERE EXISTS(SELECT 1 FROM p WHERE p.n = t.id HAVING count(*) = 0)
+    ->  SELECT id FROM t WHERE coalesce(
+            (SELECT CASE WHEN count(*) < 0 THEN NULL ELSE count(*) = 0 END FROM p WHERE p.n = t.id), FALSE)
+
+    DataFusion takes a subquery for never NULL if its column is never NULL, though there may be no row. What
+    nullif() gives is nullable.
+
+    DataFusion joins correlated subqueries, and computes what they give for no rows from the aggregates in it.
+    Those that simplifying leaves out, as in `0 * count(*)`, give NULL then. count() without the row around it
+    is taken to be never NULL, though HAVING or LIMIT may leave no row. HAVING that is true of no rows is
+    forgotten: it becomes part of the column.
+    """
+    for node in list(tree.root.find_all(exp.Exists, exp.Subquery))[::-1]:
+        if isinstance(node, exp.Exists) and has_one_row(node.this):
+            select = bare(node.this)
+            having = select.args.get("having")
+            wanted = write_sql(having.this) if having else "TRUE"
+            select.set("having", None)
+            case = parse_expression(f"CASE WHEN count(*) < 0 THEN NULL ELSE ({wanted}) END")
+            select.set("expressions", [case])
+            tree.replace(node, parse_expression(f"coalesce(({write_sql(select)}), FALSE)"))
+        elif is_value(node):
+            select = bare(node)
+            item, is_nullable = _find_only_output(select), False
+            if isinstance(select, exp.Select) and item is not None:
+                is_nullable = not select.args.get("group") and _is_nullable(item)
+                _keep_row(tree, select, item)
+            if not is_nullable:
+                tree.replace(node, parse_expression(f"nullif({write_sql(node)}, NULL)"))
+
+
+def _find_only_output(query: exp.Expr) -> exp.Expr | None:
+    """Return the only output of a SELECT from a relation, without its name."""
+    if not isinstance(query, exp.Select) or len(query.expressions) != 1 or not query.args.get("from_"):
+        return None
+    (item,) = query.expressions
+    return None if query.args.get("distinct") or item.is_star else item.unalias()
+
+
+def _is_nullable(item: exp.Expr) -> bool:
+    """Return whether DataFusion knows that an output may be NULL."""
+    if item.find(exp.Is, exp.Case, exp.Exists, exp.NullSafeEQ, exp.NullSafeNEQ) or _is_simplified(item):
+        return False
+    return bool(find_aggregates(item))
+
+
+def _is_simplified(item: exp.Expr) -> bool:
+    return any(one.name.lower() in _SIMPLIFIED for one in item.find_all(exp.Anonymous))
+
+
+def _keep_row(tree: Tree, select: exp.Select, item: exp.Expr) -> None:
+    """Let an output of totals depend on the row that they have."""
+    having, shown = select.args.get("having"), write_sql(item)
+    calls = find_aggregates(item)
+    if having is not None and has_one_row(select):
+        condition = write_sql(having.this)
+        text = f"CASE WHEN count(*) < 0 THEN NULL WHEN ({condition}) THEN ({shown}) END"
+        having.set("this", parse_expression(f"count(*) >= 0 OR ({condition})"))
+    elif calls == [item]:
+        call = item.this if isinstance(item, exp.Filter) else item
+        may_go = any(select.args.get(clause) for clause in ("having", "limit", "offset"))
+        if call.name.lower() != "count" or not may_go:
+            return
+        text = f"CASE WHEN count(*) < 0 THEN NULL ELSE ({shown}) END"
+    elif calls and (_is_simplified(item) or item.find(exp.Case)):
+        text = f"CASE WHEN count(*) < 0 THEN NULL ELSE ({shown}) END"
+    else:
+        return
+    tree.replace(item, parse_expression(text))
+
+
+def keep_conditions_in_place(sql: str) -> str:
+    """Return a statement whose conditions stay above the aggregates that they are written above.
+
+        SELECT n FROM (SELECT count(*) AS n FROM t WHERE a > 1) WHERE (SELECT max(id) FROM u) < 0
+    ->  SELECT n FROM (SELECT count(*) AS n FROM t WHERE nullif(a > 1, random() > 2))
+        WHERE nullif((SELECT max(id) FROM u) < 0, random() > 2)
+
+    Physical plans move a condition on constants into a filter below, unless its value may change. False
+    becomes NULL.
+
+    Raises:
+        UnsupportedError: sqlglot does not read it.
+    """
+    start = find_query(sql)
+    root = parse_query(sql[start:])
+    if root is None:
+        msg = (
+            "a condition on constants above an aggregate is not supported beside the syntax of this statement"
+        )
+        raise UnsupportedError(msg)
+    for clause in list(root.find_all(exp.Where, exp.Having))[::-1]:
+        if isinstance(clause.parent, exp.Filter):
+            continue
+        condition = clause.this
+        values = [one for one in condition.find_all(exp.Subquery) if is_value(one)]
+        queries = {id(bare(one)) for one in condition.find_all(exp.Query)}
+        if queries <= {id(bare(value)) for value in values}:
+            clause.set("this", parse_expression(f"nullif({write_sql(condition)}, random() > 2)"))
+            continue
+        # Joins with subqueries must stay conjuncts.
+        for value in values[::-1]:
+            value.replace(parse_expression(f"CASE WHEN random() < 2 THEN {write_sql(value)} END"))
+    return sql[:start] + write_sql(root)
+
+
+QUALIFIER: Final = '"#"'
+"""The schema that such names get."""
+
+
+@for_texts(SUBQUERIES)
+def outer_qualifiers(tree: Tree) -> None:
+    """Give names of columns of relations around a subquery a schema.
+
+        SELECT s FROM c WHERE EXISTS (SELECT 1 FROM o WHERE o.c = c.id)
+    ->  SELECT s FROM c WHERE EXISTS (SELECT 1 FROM o WHERE o.c = "#".c.id)
+
+    DataFusion takes `c.id` for a field of the column `o.c` before it looks at the relations around the
+    subquery. A name of three parts is no such field. Its schema is not compared with that of an alias, which
+    has none, and results are not called after it.
+    """
+    columns = list(tree.root.find_all(exp.Column))
+    names = {column.name.casefold() for column in columns} | {one.name.casefold() for one in tree.columns}
+    for column in columns:
+        if column.table.casefold() not in names or column.args.get("db"):
+            continue
+        select = column.parent_select
+        while isinstance(select, exp.Select):
+            relations = sources(select)
+            if column.table in {one.alias_or_name for one in relations}:
+                break
+            found = (one for relation in relations for one in tree.find_columns(relation))
+            if any(one.name == column.table and not pa.types.is_nested(one.type) for one in found):
+                column.set("db", exp.to_identifier("#", quoted=True))
+                tree.is_changed = True
+                break
+            select = select.parent_select

@@ -1,0 +1,324 @@
+"""Text literals, parameters, NULLs, bytes, UUIDs and casts beside values of other types."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from functools import partial
+from typing import Final
+
+import pyarrow as pa
+from sqlglot import exp
+
+from planner.sql.rules.groups import (
+    Cast,
+    Kinds,
+    cast_to,
+    find_groups,
+    find_unions,
+    recast,
+    recast_outputs,
+    replace_value,
+    unify_types,
+)
+from planner.sql.rules.tree import Family, Tree, find_family, for_texts
+
+
+@for_texts(r"\b(?:nvl2?|ifnull)\s*\(")
+def null_replacements(tree: Tree) -> None:
+    """Write `nvl` and `ifnull` as `coalesce`, and `nvl2` as CASE.
+
+    DataFusion makes doubles of decimals in `nvl`, and texts of dates, times, bytes and lists.
+
+        SELECT nvl(price, 0), nvl2(day, 1, 2) FROM t
+    ->  SELECT coalesce(price, 0), CASE WHEN NOT day IS NULL THEN 1 ELSE 2 END FROM t
+    """
+    for call in list(tree.root.find_all(exp.Anonymous))[::-1]:
+        name, arguments = call.name.casefold(), [one.copy() for one in call.expressions]
+        if name in {"nvl", "ifnull"} and len(arguments) == 2:
+            tree.replace(call, exp.Anonymous(this="coalesce", expressions=arguments))
+        elif name == "nvl2" and len(arguments) == 3:
+            tested, true, default = arguments
+            is_known = tested.is_(exp.null()).not_()
+            tree.replace(call, exp.Case(ifs=[exp.If(this=is_known, true=true)], default=default))
+
+
+_KEPT: Final[frozenset[Family]] = frozenset({"decimal", "floating", "integer", "text"})
+
+
+@for_texts(
+    r"\b(?:coalesce|nvl2?|ifnull|nullif|greatest|least|make_array|case|array|union|except|intersect)\b.*['$]"
+    r"|\b(?:bool|boolean|true|false)\b.*\bbetween\b.*'|^[^$]*\$\d.*\b(?:union|except|intersect)\b|\b(?:where|having|on)[\s(]+\$\d"
+)
+def untyped_values(tree: Tree) -> None:
+    """Cast a text literal, and a parameter of an unknown type, beside values that are no numbers or texts.
+
+    DataFusion takes the literal for a text, for which its `coalesce` finds no common type, and infers no type
+    of a parameter but in comparisons. Beside numbers, both keep their own type. A parameter of an unknown
+    type has that of the values that a set operation unites with it, and is a boolean as a condition.
+
+        SELECT coalesce(day, '2024-07-01') FROM t
+    ->  SELECT coalesce(day, arrow_cast('2024-07-01', 'Date32')) FROM t
+    """
+    for group in find_groups(tree):
+        if not isinstance(group.node, exp.Anonymous | exp.Array | exp.Case | exp.Between):
+            continue
+        others = [member for member in group.members if not _may_be_untyped(member)]
+        guesses = [tree.guess_families(member) for member in others]
+        if len(others) == len(group.members) or any(guess and guess <= _KEPT for guess in guesses):
+            continue
+        kinds = {kind for member in others if (kind := tree.find_type(member)) is not None}
+        # DataFusion plans no coalesce of bytes and a parameter, also if that has a value.
+        has_bytes = {find_family(kind) for kind in kinds} == {"bytes"}
+        if has_bytes:
+            kinds = {find_common_bytes(kinds)}
+        if len(kinds) != 1 or pa.types.is_nested(kind := kinds.pop()) or find_family(kind) in _KEPT:
+            continue
+        if isinstance(group.node, exp.Between) and not pa.types.is_boolean(kind):
+            continue
+        for member in filter(_may_be_untyped, group.members):
+            if has_bytes or isinstance(member, exp.Literal) or tree.find_type(member) is None:
+                tree.replace(member, cast_to(member.copy(), kind))
+    _give_united_types(tree)
+    _make_conditions(tree)
+
+
+def _give_united_types(tree: Tree) -> None:
+    """Give parameters of an unknown type that of the values that a set operation unites with them."""
+    for branches in find_unions(tree):
+        for at in range(len(branches[0].fields)):
+            kinds = {branch.fields[at].type for branch in branches} - {pa.null()}
+            for branch in branches if len(kinds) == 1 else ():
+                item = branch.items[at] if branch.items else None
+                is_untyped = isinstance(item, exp.Parameter) and pa.types.is_null(branch.fields[at].type)
+                kind = next(iter(kinds))
+                is_kept = find_family(kind) in _KEPT - {"floating"}
+                if is_untyped and not is_kept and not pa.types.is_nested(kind):
+                    recast_outputs(tree, branch, {at: partial(cast_to, kind=kind)})
+
+
+def _make_conditions(tree: Tree) -> None:
+    """Make booleans of parameters of an unknown type that are conditions."""
+    for parameter in list(tree.root.find_all(exp.Parameter)):
+        clause = parameter.parent
+        while isinstance(clause, exp.Paren):
+            clause = clause.parent
+        if isinstance(clause, exp.Where | exp.Having | exp.Join) and tree.find_type(parameter) is None:
+            tree.replace(parameter, exp.Cast(this=parameter.copy(), to=exp.DataType.build("BOOLEAN")))
+
+
+def _may_be_untyped(member: exp.Expr) -> bool:
+    return isinstance(member, exp.Parameter) or (isinstance(member, exp.Literal) and member.is_string)
+
+
+_DIGESTS: Final = frozenset({"MD5", "SHA224", "SHA256", "SHA384", "SHA512", "DIGEST"})
+_LENGTHS: Final = {"OCTET_LENGTH": 1, "BIT_LENGTH": 8}
+
+
+@for_texts(
+    r"large_?binary|fixed_?size_?binary|binary.*(?:(?:octet|bit)_length|\bnull\b)|(?:octet|bit)_length.*x'"
+)
+def mixed_bytes(tree: Tree) -> None:
+    """Cast bytes of several types to one.
+
+    DataFusion has no common type for large bytes, those of a fixed size, and `X'00'` in `coalesce`.
+
+        SELECT coalesce(large, X'00') FROM t
+    ->  SELECT coalesce(large, arrow_cast(X'00', 'LargeBinary')) FROM t
+
+    It has no common type for bytes and NULL either, has digests of bytes without a fixed size alone, and
+    lengths of texts alone, for which `length` counts bytes.
+    """
+    for call in list(tree.root.find_all(exp.Anonymous))[::-1]:
+        _call_with_bytes(tree, call)
+    unify_types(tree, ("bytes", "bytes"), _choose)
+    for group in find_groups(tree):
+        nulls = [member for member in group.members if isinstance(member, exp.Null)]
+        others = [member for member in group.members if not isinstance(member, exp.Null)]
+        if nulls and isinstance(group.node, exp.Anonymous) and tree.may_mix(others, "bytes"):
+            for null in nulls:
+                tree.replace(null, write_null(tree, others[0]))
+
+
+def write_null(tree: Tree, beside: exp.Expr) -> exp.Expr:
+    """Return NULL, with the type of the expression beside it if that gives bytes."""
+    kind = tree.find_type(beside)
+    is_bytes = kind is not None and find_family(kind) == "bytes"
+    return cast_to(exp.Null(), kind) if is_bytes else exp.Null()
+
+
+def _call_with_bytes(tree: Tree, call: exp.Anonymous) -> None:
+    name, arguments = call.name.upper(), call.expressions
+    if name not in {*_DIGESTS, *_LENGTHS} or not arguments or not tree.may_mix(arguments[:1], "bytes"):
+        return
+    kind = tree.find_type(arguments[0])
+    if kind is None or find_family(kind) != "bytes":
+        return
+    is_fixed = pa.types.is_fixed_size_binary(kind)
+    argument = cast_to(arguments[0].copy(), pa.binary()) if is_fixed else arguments[0].copy()
+    if name in _LENGTHS:
+        length: exp.Expr = exp.Anonymous(this="length", expressions=[argument])
+        times = exp.Literal.number(_LENGTHS[name])
+        replace_value(tree, call, exp.Mul(this=length, expression=times) if name == "BIT_LENGTH" else length)
+    elif is_fixed:
+        tree.replace(arguments[0], argument)
+
+
+def find_common_bytes(kinds: Collection[pa.DataType]) -> pa.DataType:
+    """Return the type of bytes to which several of them are brought."""
+    return pa.large_binary() if pa.large_binary() in kinds else pa.binary()
+
+
+def _choose(kinds: Kinds) -> Sequence[Cast | None]:
+    found = {kind for kind in kinds if kind is not None and find_family(kind) == "bytes"}
+    target = find_common_bytes(found)
+    cast = partial(cast_to, kind=target)
+    return [cast if len(found) > 1 and kind in found and kind != target else None for kind in kinds]
+
+
+@for_texts(r"arrow\.uuid.*(?:'[0-9a-f]{8}-|\$\d|\?)")
+def uuid_literals(tree: Tree) -> None:
+    """Write what is compared with a UUID in small letters, as columns of UUIDs have it.
+
+        SELECT id FROM u WHERE id IN ('550E8400-E29B-41D4-A716-446655440000', $1)
+    ->  SELECT id FROM u WHERE id IN ('550e8400-e29b-41d4-a716-446655440000', lower($1))
+    """
+    names = _find_names(tree)
+    if not names:
+        return
+    columns = {one.name.casefold() for one in tree.columns}
+    for group in find_groups(tree):
+        if any(_is_uuid(member, names) for member in group.members):
+            for member in group.members:
+                if _is_written(member, names, columns):
+                    recast(tree, member, _write_small)
+    for branches in find_unions(tree):
+        for at in range(len(branches[0].fields)):
+            items = [branch.items[at] if branch.items else None for branch in branches]
+            if any(item is not None and _is_uuid(item, names) for item in items):
+                for branch, item in zip(branches, items, strict=True):
+                    if item is not None and _is_written(item, names, columns):
+                        recast_outputs(tree, branch, {at: _write_small})
+
+
+def _is_uuid(node: exp.Expr, names: Collection[str]) -> bool:
+    """Return whether an expression gives UUIDs of columns."""
+    match node:
+        case exp.Column():
+            return node.name.casefold() in names
+        case exp.Paren() | exp.Alias() | exp.Subquery():
+            return _is_uuid(node.this, names)
+        case exp.Select():
+            return len(node.expressions) == 1 and _is_uuid(node.expressions[0], names)
+        case exp.Case():
+            results = [*(branch.args["true"] for branch in node.args["ifs"]), node.args.get("default")]
+            return any(result is not None and _is_uuid(result, names) for result in results)
+        case exp.Anonymous() if node.name.casefold() in {"coalesce", "greatest", "least", "nullif"}:
+            return any(_is_uuid(argument, names) for argument in node.expressions)
+    return False
+
+
+def _is_written(node: exp.Expr, names: Collection[str], columns: Collection[str]) -> bool:
+    """Return whether an expression gives texts of the statement, or of parameters."""
+    match node:
+        case exp.Literal():
+            return node.is_string and node.name != node.name.lower()
+        case exp.Parameter() | exp.Placeholder():
+            return True
+        case exp.Column():  # of VALUES
+            return node.name.casefold() not in {*names, *columns}
+        case exp.Paren() | exp.Alias() | exp.Subquery():
+            return _is_written(node.this, names, columns)
+        case exp.Select():
+            return len(node.expressions) == 1 and _is_written(node.expressions[0], names, columns)
+    return False
+
+
+def _write_small(node: exp.Expr) -> exp.Expr:
+    if isinstance(node, exp.Literal):
+        return exp.Literal.string(node.name.lower())
+    return exp.Anonymous(this="lower", expressions=[node])
+
+
+def _find_names(tree: Tree) -> Collection[str]:
+    """Return the names of columns that have UUIDs and nothing else, also under other names."""
+    uuids = {one.name.casefold() for one in tree.columns if one.type.equals(pa.uuid())}
+    names = uuids - {one.name.casefold() for one in tree.columns if not one.type.equals(pa.uuid())}
+    for alias in reversed(list(tree.root.find_all(exp.Alias))):
+        if _is_uuid(alias.this, names):
+            names.add(alias.alias.casefold())
+    return names
+
+
+_CALLS: Final = frozenset({"ARROW_CAST", "ARROW_TRY_CAST"})
+_LOSING: Final[frozenset[Family]] = frozenset({"decimal", "instant", "zoned"})
+_STEPS: Final = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+_INTEGER_DIGITS: Final = {8: 2, 16: 4, 32: 9, 64: 18}
+
+
+@for_texts(r"cast\b|::")
+def lossy_casts(tree: Tree) -> None:
+    """Hide a cast that loses something from DataFusion, which compares what was cast in its place.
+
+    The greatest of one value is the value. What is only shown is not hidden.
+
+        SELECT id FROM t WHERE CAST(d AS INT) = 1
+    ->  SELECT id FROM t WHERE greatest(CAST(d AS INT)) = 1
+    """
+    for node in list(tree.root.find_all(exp.Cast, exp.Anonymous))[::-1]:
+        if not _may_lose(tree, node) or _is_only_shown(tree, node):
+            continue
+        source = tree.find_type(_find_source(node))
+        target = None if source is None else tree.find_type(node)
+        if source is None or target is None or not _loses(source, target, is_tried=_is_tried(node)):
+            continue
+        replace_value(tree, node, exp.Anonymous(this="greatest", expressions=[node.copy()]))
+
+
+def _find_source(node: exp.Expr) -> exp.Expr:
+    source: exp.Expr = node.this if isinstance(node, exp.Cast) else node.expressions[0]
+    return source
+
+
+def _is_tried(node: exp.Expr) -> bool:
+    """Return whether a cast gives NULL for values that it can't cast."""
+    return isinstance(node, exp.TryCast) or node.name.upper() == "ARROW_TRY_CAST"
+
+
+def _may_lose(tree: Tree, node: exp.Expr) -> bool:
+    if not isinstance(node, exp.Cast) and (node.name.upper() not in _CALLS or not node.expressions):
+        return False
+    families = tree.guess_families(_find_source(node))
+    losing = _LOSING | {"integer"} if _is_tried(node) else _LOSING
+    targets = tree.guess_families(node)
+    return (families is None or not losing.isdisjoint(families)) and (
+        targets is None or not targets.isdisjoint(_LOSING | {"integer"})
+    )
+
+
+def _is_only_shown(tree: Tree, node: exp.Expr) -> bool:
+    """Return whether a cast is part of an output of the whole query, and of no condition in it."""
+    root = tree.root
+    if not isinstance(root, exp.Select) or any(map(root.args.get, ("group", "having", "qualify"))):
+        return False
+    while node.parent is not None and node.parent is not root:
+        node = node.parent
+        if isinstance(node, exp.Predicate | exp.Case | exp.Query | exp.In | exp.Between):
+            return False
+    return node.arg_key in {"expressions", "order"}
+
+
+def _loses(source: pa.DataType, target: pa.DataType, *, is_tried: bool) -> bool:
+    """Return whether different values become equal, or NULL."""
+    if pa.types.is_timestamp(source) and pa.types.is_timestamp(target):
+        return _STEPS[source.unit] > _STEPS[target.unit]
+    before, after = _count_digits(source), _count_digits(target)
+    if before is None or after is None:
+        return False
+    return before[1] > after[1] or (is_tried and before[0] > after[0])
+
+
+def _count_digits(kind: pa.DataType) -> tuple[int, int] | None:
+    """Return how many digits all values may have before and behind the point; None of other types."""
+    if pa.types.is_decimal(kind):
+        return kind.precision - kind.scale, kind.scale
+    return (_INTEGER_DIGITS[kind.bit_width], 0) if find_family(kind) == "integer" else None
