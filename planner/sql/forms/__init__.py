@@ -78,7 +78,7 @@ def write_forms(text: SqlText, forms: Sequence[Rule] = FORMS) -> SqlText:
     start = find_query(numbered)
     root = parse_query(numbered[start:])
     if root is None:
-        refuse_unread(text.sql)
+        refuse_unread(text)
         return text
 
     def find_position(position: int) -> int:

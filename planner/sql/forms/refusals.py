@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import Final
 
 from sqlglot import exp
 
 from memwal.errors import UnsupportedError
 from planner.sql.rules.tree import Tree, for_texts
-from planner.sql.tokens import PlacedMessage
+from planner.sql.tokens import PlacedMessage, SqlText
 
 _SAMPLE: Final = "Sampling is not supported: use WHERE random() < 0.1; it is"
 _LOCK: Final = "Locking rows is not supported: leave it out; it is"
@@ -28,10 +29,6 @@ _UNREAD: Final = (
     (r"\bPIVOT\b", _PIVOT),
     (r"\bFOR\s+(?:NO\s+KEY\s+|KEY\s+)?(?:UPDATE|SHARE)\b", _LOCK),
     (r"\bWITH\s+(?:ROLLUP|CUBE|TOTALS)\b", _TOTALS),
-    (
-        r"\bDISTINCT\s+FROM\b.*\b(?:AND|OR)\b",
-        "AND and OR behind IS DISTINCT FROM would be read wrongly: write (a IS DISTINCT FROM b); it is",
-    ),
 )
 
 
@@ -97,13 +94,22 @@ def _find_refusal(node: exp.Expr) -> str | None:
     return None
 
 
-def refuse_unread(sql: str) -> None:
+_CONNECTED: Final = (
+    "AND and OR behind IS DISTINCT FROM would be read wrongly: write (a IS DISTINCT FROM b); it is"
+)
+
+
+def refuse_unread(text: SqlText) -> None:
     """Refuse a text that sqlglot does not read, if DataFusion may read it wrongly.
 
     Raises:
         UnsupportedError: it may.
     """
     for pattern, message in _UNREAD:
-        found = re.search(pattern, sql, re.IGNORECASE | re.DOTALL)
+        found = re.search(pattern, text.sql, re.IGNORECASE | re.DOTALL)
         if found is not None:
-            raise UnsupportedError(PlacedMessage(sql, found.start(), message))
+            raise UnsupportedError(PlacedMessage(text.sql, found.start(), message))
+    for at, pair in enumerate(pairwise(text.words)):
+        is_operator = pair == ("DISTINCT", "FROM") and text.words[at - 1] in {"IS", "NOT"}
+        if is_operator and any(text.words[i] in {"AND", "OR"} for i in text.level(at + 2)):
+            raise UnsupportedError(PlacedMessage(text.sql, text.start(at), _CONNECTED))

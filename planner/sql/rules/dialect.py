@@ -18,7 +18,8 @@ from sqlglot.generators.postgres import PostgresGenerator
 from sqlglot.parsers.postgres import PostgresParser
 from sqlglot.tokenizer_core import Token, TokenType
 
-from planner.sql.tokens import SqlText
+from memwal.errors import LanceGatewayError
+from planner.sql.tokens import SqlText, tokenize
 
 _TYPES: Final = {
     exp.DType.TINYINT: "TINYINT",
@@ -119,6 +120,30 @@ def _parse_number(parser: Any, token: Any) -> exp.Expr:  # noqa: ANN401 - sqlglo
     return number  # type: ignore[no-any-return]
 
 
+class NegativeProduct(exp.Distance):
+    """`a <#> b`."""
+
+
+class L1Distance(exp.Distance):
+    """`a <+> b`."""
+
+
+class HammingDistance(exp.Distance):
+    """`a <~> b`."""
+
+
+class Spaceship(exp.NullSafeEQ):
+    """`a <=> b`: the cosine distance of vectors, or IS NOT DISTINCT FROM."""
+
+
+_SPLIT_OPERATORS: Final = {
+    "#": TokenType.LLRR_ARROW,
+    "+": TokenType.QMARK_AMP,
+    "~": TokenType.QMARK_PIPE,
+}
+"""The middle of an operator of three tokens -> the kind of token that the parser reads for it."""
+
+
 class DataFusion(Postgres):
     """DataFusion's dialect: PostgreSQL's, in which every function keeps its name and its arguments."""
 
@@ -143,6 +168,16 @@ class DataFusion(Postgres):
         FUNC_TOKENS: ClassVar[set[TokenType]] = {
             *PostgresParser.FUNC_TOKENS,
             *(TokenType.DATABASE, TokenType.SCHEMA),
+        }
+        FACTOR: ClassVar[dict[TokenType, Any]] = {
+            **PostgresParser.FACTOR,
+            TokenType.LLRR_ARROW: NegativeProduct,
+            TokenType.QMARK_AMP: L1Distance,
+            TokenType.QMARK_PIPE: HammingDistance,
+        }
+        EQUALITY: ClassVar[dict[TokenType, Any]] = {
+            **PostgresParser.EQUALITY,
+            TokenType.NULLSAFE_EQ: Spaceship,
         }
         FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
             name: parser
@@ -264,7 +299,12 @@ class DataFusion(Postgres):
         TYPE_MAPPING: ClassVar[dict[Any, str]] = {**PostgresGenerator.TYPE_MAPPING, **_TYPES}
         TRANSFORMS: ClassVar[dict[Any, Any]] = {
             **PostgresGenerator.TRANSFORMS,
-            exp.Array: lambda writer, array: f"make_array({writer.expressions(array, flat=True)})",
+            exp.Array: lambda writer, array: f"[{writer.expressions(array, flat=True)}]",
+            exp.Distance: lambda writer, distance: writer.binary(distance, "<->"),
+            NegativeProduct: lambda writer, distance: writer.binary(distance, "<#>"),
+            L1Distance: lambda writer, distance: writer.binary(distance, "<+>"),
+            HammingDistance: lambda writer, distance: writer.binary(distance, "<~>"),
+            Spaceship: lambda writer, comparison: writer.binary(comparison, "<=>"),
             exp.IgnoreNulls: lambda writer, call: f"{writer.sql(call, 'this')} IGNORE NULLS",
             exp.Not: _write_negation,
             exp.NullSafeEQ: _write_distinction,
@@ -292,8 +332,15 @@ def read_tokens(text: SqlText) -> list[Token]:
     found: list[Token] = []
     joined = -1
     for at, (token, word) in enumerate(zip(text.tokens, text.words, strict=False)):
-        if at == joined:
+        if at <= joined:
             continue
+        if word == "<" and (middle := text.words[at + 1]) in _SPLIT_OPERATORS:
+            last = text.tokens[min(at + 2, len(text.tokens) - 1)]
+            if last.end == token.start + 2 and last.text == ">":
+                operator = _SPLIT_OPERATORS[middle]
+                found.append(Token(operator, f"<{middle}>", token.line, token.col, token.start, last.end))
+                joined = at + 2
+                continue
         kind, end = _KEYWORDS.get(word), token.end
         if word in _FIRST_WORDS and (pair := f"{word} {text.words[at + 1]}") in _KEYWORDS:
             kind, end, joined = _KEYWORDS[pair], text.tokens[at + 1].end, at + 1
@@ -319,9 +366,8 @@ def parse_query(sql: str) -> exp.Query | None:
     if _PIPE in sql or _QUERY.match(sql) is None:
         return None
     try:
-        # sqlglot misreads $1 before a text that ends with ''.
-        trees = _DIALECT.parse(f"{sql}\n")
-    except (SqlglotError, ValueError, RecursionError):
+        trees = _DIALECT.parser().parse(read_tokens(tokenize(sql)), sql)
+    except (LanceGatewayError, SqlglotError, ValueError, RecursionError):
         return None
     root = trees[0] if len(trees) == 1 else None
     if not isinstance(root, exp.Query) or (_MAY_BE_LOST.search(sql) and _loses_parts(root)):

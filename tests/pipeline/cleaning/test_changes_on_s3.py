@@ -78,7 +78,7 @@ def test_changes_are_told_until_they_are_cleaned_up(
         found = other.read(TOLD.format(f"'{token}'")).to_pylist()
     assert find_steps(found) == STEPS
     # The clock of storage counts whole seconds.
-    times = [row["_changed_at"].to_pydatetime().timestamp() - time.timezone for row in found]
+    times = [row["_changed_at"].timestamp() - time.timezone for row in found]
     assert all(began - 3600 < one < time.time() + 3600 for one in times)
 
     writing.flush("t")
