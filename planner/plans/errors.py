@@ -19,7 +19,9 @@ from memwal.errors import (
     PreconditionError,
     ResourcesExhaustedError,
     UnavailableError,
+    UnsupportedError,
 )
+from planner.binding.bound_statement import BoundStatement
 from planner.binding.substrait import Bound
 from planner.bridge.run_control import describe_too_large
 from planner.sql.rules.subqueries import QUALIFIER
@@ -80,6 +82,8 @@ _ROW_COLUMNS = (
     "with stable row ids (CREATE TABLE .. WITH (stable_row_ids = true)) that the user may read as a whole; "
     "a search has none of them, and no table has _rowaddr"
 )
+_SIDE = re.compile(r"No field named ((?:left|right)\.)")
+"""A side of EXCEPT or INTERSECT, which DataFusion writes as a join."""
 _HINTS = (
     (_NO_NANOSECONDS, _MICROSECONDS),
     (
@@ -227,6 +231,12 @@ def translate_error(
     fixed = next((said(match) for pattern, said in _FIXED if (match := pattern.search(short))), None)
     if fixed is not None:
         return InvalidInputError(fixed)
+    side = _SIDE.search(short)
+    if side is not None and isinstance(bound, BoundStatement) and side[1] not in bound.sql:
+        return UnsupportedError(
+            "a subquery with EXCEPT or INTERSECT that names columns of the query around it is not supported "
+            "in this statement: write NOT EXISTS or EXISTS in its place"
+        )
     hint = next((said for pattern, said in _HINTS if pattern.search(short)), None)
     if hint is not None:
         return InvalidInputError(f"{short.rstrip('.')}; {hint}")
