@@ -38,6 +38,7 @@ LIMITS: Mapping[str, str] = MappingProxyType(
         "subquery can only be used in": "DataFusion 55 runs some subqueries only in some clauses",
         "Correlated scalar subquery must be": "DataFusion 55 takes only totals for values",
         "has subqueries that DataFusion does not run": "and what they are joined with is not the same twice",
+        "a subquery with EXCEPT or INTERSECT that names": "DataFusion 55 loses its columns beside some joins",
         "null_aware anti join only supports": "DataFusion 55 has no NOT IN over several columns",
         "Schema contains duplicate": "constants have one name in DataFusion, and parameters several",
         "No field named quantified.": "some comparisons with ANY and ALL are not joined, which says no more",
