@@ -74,7 +74,11 @@ def rewrite_expression(expression: str, schema: pa.Schema, uuids: Collection[str
         rewritten = apply_rules(
             query, {_TABLE: tell_uuids(schema, uuids)}, {}, lambda sql: context.sql(sql).schema()
         )
-        return expression if rewritten == query else rewritten.removeprefix(head).removesuffix(tail)
+        if rewritten == query:
+            return expression
+        if rewritten.startswith(head):
+            return rewritten.removeprefix(head).removesuffix(tail)
+        return rewritten.removeprefix("SELECT ").removesuffix(tail.removeprefix(")"))
 
     return run_on_own_thread(rewrite)
 
