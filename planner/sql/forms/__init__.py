@@ -19,7 +19,7 @@ from planner.sql.forms.functions import refused_functions, synonyms
 from planner.sql.forms.joins import columns_of_from, merged_columns, sides_of_joins
 from planner.sql.forms.json_values import json_values
 from planner.sql.forms.literals import based_integers, fractions, local_times, uuids
-from planner.sql.forms.orders import fetch, fetch_with_ties, order_by_all
+from planner.sql.forms.orders import fetch, fetch_with_ties, order_by_all, orders_of_distinct
 from planner.sql.forms.patterns import like_escapes
 from planner.sql.forms.ranges import symmetric_ranges
 from planner.sql.forms.refusals import misread_clauses, refuse_unread
@@ -46,6 +46,7 @@ FORMS: Final[tuple[Rule, ...]] = (
     counted_rows,
     frame_exclusions,
     order_by_all,
+    orders_of_distinct,
     orders_within_groups,
     opposite_orders,
     named_windows,

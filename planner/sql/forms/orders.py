@@ -1,4 +1,4 @@
-"""Orders and numbers of rows: ORDER BY ALL, FETCH, and FETCH .. WITH TIES."""
+"""Orders and numbers of rows: ORDER BY ALL, orders of DISTINCT, FETCH, and FETCH .. WITH TIES."""
 
 from __future__ import annotations
 
@@ -34,6 +34,24 @@ def order_by_all(tree: Tree) -> None:
             key.set("this", exp.Literal.number(number))
         order.set("expressions", numbered)
         tree.is_changed = True
+
+
+@for_texts(r"\bselect\s+distinct\b.*\border\s+by\b")
+def orders_of_distinct(tree: Tree) -> None:
+    """Sort distinct rows by the number of an output that a key repeats; DataFusion sorts by columns alone.
+
+        SELECT DISTINCT lower(s) AS x FROM t ORDER BY lower(s) DESC
+    ->  SELECT DISTINCT lower(s) AS x FROM t ORDER BY 1 DESC
+    """
+    for select in tree.root.find_all(exp.Select):
+        order = select.args.get("order")
+        if order is None or not select.args.get("distinct") or select.is_star:
+            continue
+        outputs = [output.unalias() for output in select.selects]
+        for key in order.expressions:
+            if not isinstance(key.this, exp.Column | exp.Literal) and key.this in outputs:
+                key.set("this", exp.Literal.number(outputs.index(key.this) + 1))
+                tree.is_changed = True
 
 
 def _is_all(key: exp.Expr) -> bool:
