@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 import pyarrow as pa
 from sqlglot import exp
 
-from planner.sql.rules.dialect import parse_expression
+from planner.sql.rules.dialect import parse_expression, write_sql
 from planner.sql.rules.tree import Family, Tree
 from planner.sql.type_names import name_type
 
@@ -203,7 +203,7 @@ def replace_value(tree: Tree, node: exp.Expr, replacement: exp.Expr) -> None:
     """Replace an expression, which keeps its name if it is an output."""
     if isinstance(node.parent, exp.Select) and node.arg_key == "expressions":
         field = tree.find_field(node)
-        replacement = exp.alias_(replacement, "x" if field is None else field.name, quoted=True)
+        replacement = exp.alias_(replacement, write_sql(node) if field is None else field.name, quoted=True)
     tree.replace(node, replacement)
 
 

@@ -9,6 +9,7 @@ from typing import Final
 import pyarrow as pa
 from sqlglot import exp
 
+from planner.sql.rules.dialect import parse_expression
 from planner.sql.rules.groups import (
     Cast,
     Kinds,
@@ -111,12 +112,11 @@ def _may_be_untyped(member: exp.Expr) -> bool:
 
 
 _DIGESTS: Final = frozenset({"MD5", "SHA224", "SHA256", "SHA384", "SHA512", "DIGEST"})
-_LENGTHS: Final = {"OCTET_LENGTH": 1, "BIT_LENGTH": 8}
+_LENGTHS: Final = {"LENGTH": "/ 2", "OCTET_LENGTH": "/ 2", "BIT_LENGTH": "* 4"}
+"""Name -> the length of bytes by that of their digits in hexadecimal."""
 
 
-@for_texts(
-    r"large_?binary|fixed_?size_?binary|binary.*(?:(?:octet|bit)_length|\bnull\b)|(?:octet|bit)_length.*x'"
-)
+@for_texts(r"large_?binary|fixed_?size_?binary|binary.*(?:length|\bnull\b)|length.*x'")
 def mixed_bytes(tree: Tree) -> None:
     """Cast bytes of several types to one.
 
@@ -126,7 +126,7 @@ def mixed_bytes(tree: Tree) -> None:
     ->  SELECT coalesce(large, arrow_cast(X'00', 'LargeBinary')) FROM t
 
     It has no common type for bytes and NULL either, has digests of bytes without a fixed size alone, and
-    lengths of texts alone, for which `length` counts bytes.
+    lengths of texts alone: `length` counts the characters that bytes are in UTF-8, and fails for others.
     """
     for call in list(tree.root.find_all(exp.Anonymous))[::-1]:
         _call_with_bytes(tree, call)
@@ -156,9 +156,9 @@ def _call_with_bytes(tree: Tree, call: exp.Anonymous) -> None:
     is_fixed = pa.types.is_fixed_size_binary(kind)
     argument = cast_to(arguments[0].copy(), pa.binary()) if is_fixed else arguments[0].copy()
     if name in _LENGTHS:
-        length: exp.Expr = exp.Anonymous(this="length", expressions=[argument])
-        times = exp.Literal.number(_LENGTHS[name])
-        replace_value(tree, call, exp.Mul(this=length, expression=times) if name == "BIT_LENGTH" else length)
+        length = parse_expression(f"(character_length(encode(x, 'hex')) {_LENGTHS[name]})")
+        length.find(exp.Column).replace(argument)  # type: ignore[union-attr]
+        replace_value(tree, call, length)
     elif is_fixed:
         tree.replace(arguments[0], argument)
 

@@ -18,7 +18,7 @@ SELECT greatest(large, large) FROM mixed WHERE fixed IN (fixed)
 ## functions
 SELECT octet_length(b) AS o, bit_length(large) AS c, sha256(fixed) AS s, md5(b) AS m, octet_length(s) AS t FROM days, mixed, t
 --
-SELECT length(b) AS o, length(large) * 8 AS c, sha256(arrow_cast(fixed, 'Binary')) AS s, md5(b) AS m, octet_length(s) AS t FROM days, mixed, t
+SELECT (character_length(encode(b, 'hex')) / 2) AS o, (character_length(encode(large, 'hex')) * 4) AS c, sha256(arrow_cast(fixed, 'Binary')) AS s, md5(b) AS m, octet_length(s) AS t FROM days, mixed, t
 
 ## NULL
 SELECT coalesce(large, NULL) AS x FROM mixed
