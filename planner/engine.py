@@ -24,8 +24,8 @@ from planner.plans.prepared_query import Constant, PreparedQuery
 from planner.plans.query_planner import LONG_STATEMENT, QueryPlanner
 from planner.scans.settings import DEFAULT_SETTINGS, SessionSettings, Shortcut
 from planner.sql.dialects.translate import NATIVE
-from planner.sql.statement_reader import StatementReader
-from planner.sql.tokens import tokenize
+from planner.sql.text.statement_reader import StatementReader
+from planner.sql.text.tokens import tokenize
 from planner.writes.ddl.alter import prepare_alter
 from planner.writes.ddl.create import prepare_create
 from planner.writes.ddl.drop import prepare_drop

@@ -41,7 +41,7 @@ from memwal.storage.table_names import TableName, is_temporary_schema
 from planner.access.rights import TableAccess
 from planner.access.secured_table import check_table_access
 from planner.access.visible_catalog import check_view_access
-from planner.sql.tokens import quote
+from planner.sql.text.tokens import quote
 from planner.tables.state.catalog import Catalog
 
 _MAX_PRINCIPALS = 10_000

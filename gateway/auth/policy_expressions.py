@@ -8,7 +8,7 @@ import sqlglot
 from sqlglot import exp
 
 from memwal.errors import InvalidInputError, LanceGatewayError
-from planner.sql.tokens import QUOTED, STRING, SqlText, tokenize
+from planner.sql.text.tokens import QUOTED, STRING, SqlText, tokenize
 
 USER = "{user}"
 _PLACEHOLDER = re.compile(r"\{\w*\}")

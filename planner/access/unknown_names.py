@@ -8,7 +8,7 @@ from typing import Protocol
 
 from memwal.errors import UnknownNameError
 from memwal.storage.table_names import TableName
-from planner.sql.tokens import fold
+from planner.sql.text.tokens import fold
 from planner.tables.state.extended_tables import split_extension
 
 

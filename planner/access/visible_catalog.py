@@ -14,7 +14,7 @@ from memwal.storage.table_names import MAIN_SCHEMA, TableName
 from planner.access.rights import UNRESTRICTED, Access, FullAccess, SessionAccess, TableAccess
 from planner.access.secured_table import SecuredTable
 from planner.access.unknown_names import unknown_name_error
-from planner.sql.as_of import AsOf
+from planner.sql.text.as_of import AsOf
 from planner.tables.state.catalog import Catalog
 from planner.tables.state.extended_tables import Extension, extend_table, split_extension
 from planner.tables.state.past.noted_tables import find_state

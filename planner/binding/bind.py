@@ -52,18 +52,18 @@ from planner.search.search_call import (
     render_subquery,
 )
 from planner.sql.dialects.names import NamedTable
-from planner.sql.edits import Edit, Piece, Slot, splice
 from planner.sql.forms import FORMS, write_forms
-from planner.sql.limits import SHALLOW_WORDS, SIZE_WORDS, check_depth, check_literal_sizes, find_sizes
-from planner.sql.references import (
+from planner.sql.text.edits import Edit, Piece, Slot, splice
+from planner.sql.text.limits import SHALLOW_WORDS, SIZE_WORDS, check_depth, check_literal_sizes, find_sizes
+from planner.sql.text.references import (
     MAX_RELATIONS,
     FunctionSite,
     References,
     TableSite,
     find_references,
 )
-from planner.sql.row_lineage import LINEAGE_WORDS, LineageScopes
-from planner.sql.tokens import VECTOR, PlacedMessage, SqlText, number_parameters, quote, tokenize
+from planner.sql.text.row_lineage import LINEAGE_WORDS, LineageScopes
+from planner.sql.text.tokens import VECTOR, PlacedMessage, SqlText, number_parameters, quote, tokenize
 from planner.system.catalogs.functions import OWN_NAMES
 from planner.tables.state.extended_tables import Extension, split_extension
 

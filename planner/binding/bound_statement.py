@@ -20,10 +20,10 @@ from planner.bridge.distance_functions import is_vector_type
 from planner.bridge.types.parameter_types import plain_value, sql_literal, sql_type, to_bindable
 from planner.scans.changes.key_parts import KeyPart
 from planner.search.search_call import QueryVectors, SearchCall
-from planner.sql.as_of import AsOf
-from planner.sql.edits import Piece, Slot
-from planner.sql.limits import check_bound_size
-from planner.sql.tokens import VECTOR, PlacedMessage
+from planner.sql.text.as_of import AsOf
+from planner.sql.text.edits import Piece, Slot
+from planner.sql.text.limits import check_bound_size
+from planner.sql.text.tokens import VECTOR, PlacedMessage
 
 MAX_QUERIES = 10_000
 """The number of vectors that one subquery may give."""
@@ -165,7 +165,7 @@ class BoundStatement:
         vectors: long constants that are not in the text: $vector_1 is the first one.
         joins_all: whether subqueries become joins that DataFusion refuses, besides those that it answers
             wrongly.
-        sizes: ordinal -> function of the parameters whose size is limited; see `planner.sql.limits`.
+        sizes: ordinal -> function of the parameters whose size is limited; see `planner.sql.text.limits`.
         computed: ordinals of the parameters that are operands of arithmetic.
         value_types: types of the values that are bound; empty where the text, or a guess, decides.
         cast_types: types that parameters are cast to in the text for DataFusion, where it would not plan them

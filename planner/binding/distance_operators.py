@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from memwal.errors import InvalidInputError
 from planner.bridge.distance_functions import DISTANCES, Distance
-from planner.sql.edits import Edit
-from planner.sql.tokens import STRING, SqlText
+from planner.sql.text.edits import Edit
+from planner.sql.text.tokens import STRING, SqlText
 from planner.sql.vector_text import format_array, read_vector
 
 _OPERATORS = {

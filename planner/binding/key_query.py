@@ -18,9 +18,9 @@ from sqlglot import exp
 
 from memwal.storage.table_names import TableName
 from planner.sql.forms import number_placeholders
-from planner.sql.rules.dialect import parse_query
-from planner.sql.rules.tree import read_name
-from planner.sql.tokens import SqlText
+from planner.sql.text.tokens import SqlText
+from planner.sql.tree.dialect import parse_query
+from planner.sql.tree.tree import read_name
 
 _INT64_MAX = 2**63 - 1
 _CLAUSES = frozenset({"expressions", "from_", "where", "limit"})

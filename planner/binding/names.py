@@ -17,12 +17,12 @@ from planner.access.visible_catalog import SYSTEM_SCHEMA
 from planner.binding.bound_statement import ComparedState, TableReference, VectorsStatement
 from planner.bridge.distance_functions import is_vector_type
 from planner.search.search_call import SearchCall
-from planner.sql.as_of import AsOf
 from planner.sql.dialects.names import KnownNames, NamedTable, PastResolver
-from planner.sql.edits import Edit
-from planner.sql.references import QUERY_STARTS, References, TableSite
 from planner.sql.rules.subqueries import QUALIFIER
-from planner.sql.tokens import SqlText, fold, quote, tokenize
+from planner.sql.text.as_of import AsOf
+from planner.sql.text.edits import Edit
+from planner.sql.text.references import QUERY_STARTS, References, TableSite
+from planner.sql.text.tokens import SqlText, fold, quote, tokenize
 from planner.system.catalogs.information_schema import DATAFUSION_TABLES
 from planner.system.catalogs.relations import INFORMATION_SCHEMA, PG_CATALOG
 from planner.system.catalogs.tables import CATALOG_TABLES, name_leaf

@@ -9,9 +9,9 @@ from typing import Final
 
 from memwal.errors import UnsupportedError
 from planner.binding.bound_statement import StatementKind
-from planner.sql.edits import Edit
-from planner.sql.references import QUERY_STARTS
-from planner.sql.tokens import SqlText
+from planner.sql.text.edits import Edit
+from planner.sql.text.references import QUERY_STARTS
+from planner.sql.text.tokens import SqlText
 
 _OFFERED: Final = (
     "there are SELECT, WITH, VALUES, EXPLAIN [ANALYZE], DESCRIBE, SHOW, SET, RESET, USE, and INSERT, UPDATE, "

@@ -28,7 +28,7 @@ from memwal.storage.table_names import MAIN_SCHEMA
 from planner.binding.bind import bind
 from planner.binding.bound_statement import BoundStatement, StatementKind
 from planner.binding.names import NameResolver
-from planner.sql.tokens import fold, quote
+from planner.sql.text.tokens import fold, quote
 
 _WRAPPERS = re.compile(r"^(?:DataFusion error: |Error during planning: |Substrait error: )+")
 _NOT_IMPLEMENTED = "This feature is not implemented:"

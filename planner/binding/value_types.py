@@ -16,7 +16,7 @@ from typing import Final
 import pyarrow as pa
 
 from planner.bridge.types.plain_types import plain_type
-from planner.sql.tokens import SqlText
+from planner.sql.text.tokens import SqlText
 
 _KEY: Final = b"lance-gateway:parameter"
 _OPEN: Final = {_KEY: b"open"}

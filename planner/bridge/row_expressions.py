@@ -24,7 +24,7 @@ from planner.bridge.json.functions import JSON_FUNCTIONS, WRITERS, register_json
 from planner.bridge.plan_reading import Expression
 from planner.bridge.run_control import raise_panics
 from planner.sql.rules import apply_rules
-from planner.sql.tokens import quote
+from planner.sql.text.tokens import quote
 
 _TABLE = "rows"
 ROW_FUNCTIONS = JSON_FUNCTIONS - WRITERS

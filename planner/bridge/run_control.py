@@ -21,7 +21,7 @@ from datafusion import DataFrame, RecordBatch
 from execnodes import ExecNode, MeasuredNode, MetricsSet
 from memwal.errors import InvalidInputError, LanceGatewayError, PanicError, is_panic
 from planner.bridge.memory_use import MemoryMeter
-from planner.sql.limits import find_makers
+from planner.sql.text.limits import find_makers
 
 Arguments = TypeVarTuple("Arguments")
 T = TypeVar("T")

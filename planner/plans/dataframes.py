@@ -46,8 +46,8 @@ from planner.search.search_call import SearchCall
 from planner.search.search_scan import build_search_leaf
 from planner.sql.rules import KeptTexts, apply_rules
 from planner.sql.rules.subqueries import keep_conditions_in_place
-from planner.sql.rules.types import Operations
 from planner.sql.subqueries.rewriting import JoinedStatement, join_subqueries
+from planner.sql.tree.types import Operations
 from planner.tables.state.catalog import Catalog
 from planner.tables.visibility.visibility import Visibility
 

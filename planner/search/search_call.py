@@ -18,8 +18,8 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from execnodes.text.query.syntax import TEXT_OPTIONS
-from planner.sql.references import QUERY_STARTS, FunctionSite, References
-from planner.sql.tokens import STRING, SqlText, fold
+from planner.sql.text.references import QUERY_STARTS, FunctionSite, References
+from planner.sql.text.tokens import STRING, SqlText, fold
 
 
 @dataclass(frozen=True, slots=True)

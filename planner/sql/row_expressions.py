@@ -16,9 +16,9 @@ from sqlglot import exp
 from memwal.errors import UnsupportedError
 from planner.sql.forms import write_forms_of_expression
 from planner.sql.forms.json_values import TYPED, WRITTEN
-from planner.sql.limits import check_depth, check_literal_sizes
-from planner.sql.rules.dialect import parse_query
-from planner.sql.tokens import tokenize
+from planner.sql.text.limits import check_depth, check_literal_sizes
+from planner.sql.text.tokens import tokenize
+from planner.sql.tree.dialect import parse_query
 
 _JSON: Final = re.compile("json", re.IGNORECASE)
 

@@ -17,7 +17,7 @@ from memwal.rules import IS_JSON, IS_UUID, list_defaults, list_identities, list_
 from memwal.storage.table_names import TableName
 from planner.access.secured_table import SecuredTable
 from planner.access.visible_catalog import VisibleCatalog
-from planner.sql.tokens import fold, quote
+from planner.sql.text.tokens import fold, quote
 from planner.system.listing import TABLE_FIELDS, OfTables
 from planner.tables.sources.base_table import BaseTable
 

@@ -11,7 +11,7 @@ from memwal.storage.table_names import MAIN_SCHEMA, TableName
 from planner.binding.bind import bind
 from planner.binding.bound_statement import BoundStatement
 from planner.binding.names import TableColumns
-from planner.sql.tokens import quote
+from planner.sql.text.tokens import quote
 
 ORDERS = pa.table(
     {

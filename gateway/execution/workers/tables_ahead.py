@@ -16,7 +16,7 @@ from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.query_run import QueryRun, TableScan
 from planner.scans.settings import DEFAULT_SETTINGS
-from planner.sql.tokens import quote
+from planner.sql.text.tokens import quote
 from planner.tables.shared.recent_reads import RecentReads, RecentTable
 from planner.tables.sources.column_chunks import estimate_bytes
 from planner.tables.sources.decoded_columns import DecodedColumns

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from memwal.errors import UnsupportedError
-from planner.sql.statement_reader import StatementReader
-from planner.sql.tokens import QUOTED, STRING, fold, tokenize
+from planner.sql.text.statement_reader import StatementReader
+from planner.sql.text.tokens import QUOTED, STRING, fold, tokenize
 
 _NUMBER = "0"
 _LISTS = frozenset(

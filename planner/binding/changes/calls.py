@@ -30,9 +30,9 @@ from planner.binding.bound_statement import ComparedState, StateRole
 from planner.binding.names import StatementNames
 from planner.scans.changes import ADDED, CHANGE, CHANGED, CHANGED_AT, NUMBER, ORDERED, POSITION, SEQUENCE
 from planner.scans.changes.key_parts import KeyPart
-from planner.sql.as_of import AsOf, read_state
-from planner.sql.references import FunctionSite
-from planner.sql.tokens import STRING, SqlText, fold, quote
+from planner.sql.text.as_of import AsOf, read_state
+from planner.sql.text.references import FunctionSite
+from planner.sql.text.tokens import STRING, SqlText, fold, quote
 from planner.tables.sources.base_table import BaseTable
 
 CHANGES: Final = "lance_changes"

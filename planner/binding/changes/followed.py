@@ -17,9 +17,9 @@ from typing import Final
 from memwal.errors import LanceGatewayError, UnsupportedError
 from planner.binding.changes.calls import CHANGES, FOLLOW_ALONE, read_changes_call
 from planner.scans.changes import POSITION
-from planner.sql.edits import Edit, apply_edits
-from planner.sql.references import FunctionSite, find_references
-from planner.sql.tokens import SqlText, quote, tokenize
+from planner.sql.text.edits import Edit, apply_edits
+from planner.sql.text.references import FunctionSite, find_references
+from planner.sql.text.tokens import SqlText, quote, tokenize
 
 _FOLLOWS: Final = re.compile(r"\bfollow\s*(?:=>|:=|=)\s*true\b", re.IGNORECASE)
 _NEEDS_ALL: Final = frozenset(

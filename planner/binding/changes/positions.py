@@ -15,9 +15,9 @@ from planner.binding.bound_statement import ComparedState, StateRole
 from planner.binding.changes.calls import ASSIGNMENTS, CHANGES, StateResolver, read_table
 from planner.binding.names import StatementNames
 from planner.scans.changes import POSITION, ROWS
-from planner.sql.as_of import AsOf, read_state
-from planner.sql.references import FunctionSite
-from planner.sql.tokens import SqlText, fold, quote
+from planner.sql.text.as_of import AsOf, read_state
+from planner.sql.text.references import FunctionSite
+from planner.sql.text.tokens import SqlText, fold, quote
 
 POSITION_OF: Final = "lance_position"
 STATE_FUNCTIONS: Final = frozenset({CHANGES, POSITION_OF})

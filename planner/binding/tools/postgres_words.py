@@ -11,9 +11,9 @@ from sqlglot import exp
 from planner.bridge.types.parameter_types import sql_type
 from planner.sql.forms import write_forms
 from planner.sql.forms.calls import fill, list_plain_calls, put
-from planner.sql.rules.dialect import write_sql
-from planner.sql.rules.tree import Tree, concerns, for_texts
-from planner.sql.tokens import tokenize
+from planner.sql.text.tokens import tokenize
+from planner.sql.tree.dialect import write_sql
+from planner.sql.tree.tree import Tree, concerns, for_texts
 from planner.system.catalogs.functions import CATALOG_FUNCTIONS, FUNCTION_NAMES, CatalogFunction
 from planner.system.catalogs.pg_catalog import ALWAYS_EMPTY
 from planner.system.catalogs.relations import INFORMATION_SCHEMA, PG_CATALOG

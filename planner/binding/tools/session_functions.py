@@ -11,7 +11,7 @@ from typing import Final
 from sqlglot import exp
 
 from planner.sql.forms.calls import fill, for_calls, list_plain_calls, put
-from planner.sql.rules.tree import Rule, Tree, for_texts
+from planner.sql.tree.tree import Rule, Tree, for_texts
 from planner.system.catalogs.fixed_settings import SERVER_VERSION, find_fixed_setting
 
 _RESERVED: Final = frozenset(

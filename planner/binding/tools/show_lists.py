@@ -14,8 +14,8 @@ from types import MappingProxyType
 from typing import Final
 
 from memwal.storage.table_names import TableName
-from planner.sql.statement_reader import StatementReader
-from planner.sql.tokens import STRING, SqlText, tokenize
+from planner.sql.text.statement_reader import StatementReader
+from planner.sql.text.tokens import STRING, SqlText, tokenize
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from memwal.errors import InvalidInputError, LanceGatewayError
 from planner.bridge.distance_functions import is_vector_type
-from planner.sql.limits import MAX_LEVELS, MAX_WIDTH
+from planner.sql.text.limits import MAX_LEVELS, MAX_WIDTH
 from planner.sql.vector_text import read_vector
 
 

@@ -30,7 +30,7 @@ from sqlglot import exp
 
 from memwal.errors import UnsupportedError
 from planner.bridge.plan_reading import every_node, output_name, strip_aliases
-from planner.sql.rules.dialect import find_query, parse_query
+from planner.sql.tree.dialect import find_query, parse_query
 
 # DataFusion decides about DISTINCT before it applies these, and in its first pass.
 _LATER_RULES: Final = (

@@ -14,8 +14,8 @@ from sqlglot import exp
 
 from memwal.errors import UnsupportedError
 from planner.bridge.json.functions import WRITERS
-from planner.sql.rules.dialect import find_query, parse_expression, parse_query, write_sql
-from planner.sql.rules.tree import Tree
+from planner.sql.tree.dialect import find_query, parse_expression, parse_query, write_sql
+from planner.sql.tree.tree import Tree
 
 _OF_ANY_TYPE: Final = "arrow_typeof(named_struct('json', x))"
 """A text, like what the functions give, in which a parameter may have any type."""

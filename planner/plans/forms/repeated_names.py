@@ -16,8 +16,8 @@ from sqlglot import exp
 
 from memwal.errors import InvalidInputError
 from planner.plans.forms.multisets import FindSchema
-from planner.sql.rules.dialect import find_query, parse_query, write_sql
-from planner.sql.rules.tree import Tree, read_name
+from planner.sql.tree.dialect import find_query, parse_query, write_sql
+from planner.sql.tree.tree import Tree, read_name
 
 
 @dataclass(frozen=True, slots=True)

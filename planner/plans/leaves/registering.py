@@ -16,7 +16,7 @@ from planner.plans.leaves.resident_tables import Residents
 from planner.plans.leaves.system_leaf import SystemLeaf, list_tables_and_views, make_system_leaves
 from planner.scans.query_run import QueryRun
 from planner.scans.table_leaf import TableLeaf
-from planner.sql.tokens import quote
+from planner.sql.text.tokens import quote
 from planner.system.catalogs.functions import register_functions
 from planner.system.catalogs.relations import Relations
 from planner.system.catalogs.tables import LEAVES, list_information_tables

@@ -23,7 +23,7 @@ from planner.binding.substrait import Bound
 from planner.bridge.plan_shape import find_direct_shape
 from planner.scans.query_run import QueryRun
 from planner.scans.table_leaf import DeclaredLeaf, Projection
-from planner.sql.tokens import quote
+from planner.sql.text.tokens import quote
 
 logger = logging.getLogger(__name__)
 

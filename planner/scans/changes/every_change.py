@@ -36,7 +36,7 @@ from planner.scans.changes.key_parts import KeyPart
 from planner.scans.changes.region_log import LogGoneError, ReadLogEntry, RegionLogFiles
 from planner.scans.changes.row_chains import ChainedRows, RowChains, check_bytes
 from planner.scans.scan_plan import plan_scan
-from planner.sql.as_of import format_moment
+from planner.sql.text.as_of import format_moment
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.keys import combine_key_columns
 from planner.tables.sources.log_tail import TailRows, tail_schema

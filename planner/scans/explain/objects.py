@@ -16,7 +16,7 @@ from planner.predicates.pruning import Outcome
 from planner.scans.explain.leaves import Leaf, find_leaf, restore_lines
 from planner.scans.query_run import QueryRun, TableScan
 from planner.scans.resident_scan import ResidentScan
-from planner.sql.tokens import quote
+from planner.sql.text.tokens import quote
 from planner.tables.sources.base_table import BaseTable
 
 INDEXED_FROM = 100_000

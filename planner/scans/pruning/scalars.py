@@ -33,7 +33,7 @@ from planner.bridge.row_expressions import evaluate_expressions, policy_context,
 from planner.scans.pruning.plan_conditions import Definitions
 from planner.scans.pruning.region_values import ComputedField, RegionValues
 from planner.scans.pruning.spans import Flags, Span, is_ordered, is_text, to_flags
-from planner.sql.tokens import quote
+from planner.sql.text.tokens import quote
 
 Values: TypeAlias = Sequence[pa.Array | None]
 """The values of the expressions that were asked for, at the lower ends, and then at the upper ends."""

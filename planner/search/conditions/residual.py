@@ -40,7 +40,7 @@ from planner.bridge.plan_reading import (
     split_conjuncts,
 )
 from planner.bridge.row_expressions import policy_context, run_on_own_thread
-from planner.sql.tokens import quote
+from planner.sql.text.tokens import quote
 
 _SAFE_VARIANTS = frozenset(
     {"Alias", "Between", "Case", "Column", "InList", "Like", "Literal", "Not", "TryCast"}

@@ -12,7 +12,7 @@ import pyarrow as pa
 from execnodes.storage.data_files import Place
 from memwal.creating.index_types import finds_past_rows
 from memwal.errors import InvalidInputError
-from planner.sql.tokens import quote
+from planner.sql.text.tokens import quote
 from planner.tables.sources.base_table import BaseTable, DatasetIndex
 from planner.tables.sources.generations import GenerationDataset
 

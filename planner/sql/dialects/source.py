@@ -12,8 +12,8 @@ from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from memwal.errors import InvalidInputError, UnsupportedError
-from planner.sql.references import QUERY_STARTS
-from planner.sql.tokens import PlacedMessage
+from planner.sql.text.references import QUERY_STARTS
+from planner.sql.text.tokens import PlacedMessage
 
 _MARK = "gateway_parameter_"
 _MARKED = re.compile(rf"{_MARK}(\d+)_")

@@ -55,7 +55,7 @@ from planner.sql.dialects.source import (
     refuse_misplaced_parameters,
     strip_marks,
 )
-from planner.sql.tokens import PlacedMessage, find_place
+from planner.sql.text.tokens import PlacedMessage, find_place
 
 NATIVE = "postgres"
 """The dialect that DataFusion parses itself."""

@@ -9,8 +9,8 @@ from typing import Final
 from sqlglot import exp
 
 from memwal.errors import LanceGatewayError
-from planner.sql.rules.dialect import parse_expression
-from planner.sql.rules.tree import Tree
+from planner.sql.tree.dialect import parse_expression
+from planner.sql.tree.tree import Tree
 
 _ENCLOSING: Final = (exp.Anonymous, exp.Array, exp.Case, exp.Cast, exp.If, exp.Paren)
 """Where an operand needs no brackets of its own."""

@@ -10,8 +10,8 @@ from sqlglot import exp
 
 from memwal.errors import UnsupportedError
 from planner.sql.forms.calls import fill, put, wrong_count
-from planner.sql.rules.dialect import write_sql
-from planner.sql.rules.tree import Tree, for_texts
+from planner.sql.tree.dialect import write_sql
+from planner.sql.tree.tree import Tree, for_texts
 
 _TYPES: Final = frozenset({exp.DType.JSON, exp.DType.JSONB})
 _TEXTS: Final = frozenset({*_TYPES, exp.DType.TEXT, exp.DType.VARCHAR})

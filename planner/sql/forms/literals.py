@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from memwal.rules import UUID_PATTERN
 from planner.sql.forms.calls import fill, list_calls, put
-from planner.sql.rules.tree import Tree, for_texts
+from planner.sql.tree.tree import Tree, for_texts
 
 _LARGEST: Final = 2**64
 _FORM: Final = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from memwal.errors import LanceGatewayError, UnsupportedError
-from planner.sql.rules.tree import Tree, for_texts, read_name
+from planner.sql.tree.tree import Tree, for_texts, read_name
 
 
 @for_texts(r"\border\s+by\s+all\b")

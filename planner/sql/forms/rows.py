@@ -8,7 +8,7 @@ from typing import Final
 from sqlglot import exp
 
 from memwal.errors import UnsupportedError
-from planner.sql.rules.tree import Tree, for_texts, is_unstable
+from planner.sql.tree.tree import Tree, for_texts, is_unstable
 
 _GAP: Final = r"(?:\s|--[^\n]*\n|/\*.*?\*/)*+"
 _BRACKET: Final = rf"(?:row\b{_GAP})?\("

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from memwal.errors import UnsupportedError
 from planner.sql.forms.calls import fill, for_calls, list_calls, put, wrong_count
-from planner.sql.rules.tree import Tree, for_texts
+from planner.sql.tree.tree import Tree, for_texts
 
 _READ_TIME: Final = "TO_TIMESTAMP"
 _FUNCTIONS: Final = ("TO_CHAR", "TO_DATE", _READ_TIME, "DATE_FORMAT", "STRFTIME")

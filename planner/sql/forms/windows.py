@@ -7,7 +7,7 @@ from typing import Final
 from sqlglot import exp
 
 from memwal.errors import UnsupportedError
-from planner.sql.rules.tree import Tree, for_texts, read_name
+from planner.sql.tree.tree import Tree, for_texts, read_name
 
 _PARTS: Final = ("partition_by", "order", "spec")
 

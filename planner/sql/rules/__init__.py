@@ -22,7 +22,6 @@ from planner.sql.rules.decimals import (
     rounded_decimals,
     wide_decimals,
 )
-from planner.sql.rules.dialect import find_query, parse_query, write_sql
 from planner.sql.rules.functions import defaults_of_rows, dotted_fields, matched_texts, padded_texts
 from planner.sql.rules.keys import cast_keys, computed_sort_keys, constant_sides, extremes, repeated_groups
 from planner.sql.rules.late_instants import late_instants
@@ -43,8 +42,6 @@ from planner.sql.rules.times import (
     times_of_day,
     windows_of_times,
 )
-from planner.sql.rules.tree import Rule, Tree, concerns
-from planner.sql.rules.types import Operations
 from planner.sql.rules.values import (
     lossy_casts,
     mixed_bytes,
@@ -53,6 +50,9 @@ from planner.sql.rules.values import (
     uuid_literals,
 )
 from planner.sql.rules.zoned_times import zoned_times
+from planner.sql.tree.dialect import find_query, parse_query, write_sql
+from planner.sql.tree.tree import Rule, Tree, concerns
+from planner.sql.tree.types import Operations
 
 RULES: Final[tuple[Rule, ...]] = (
     quantified_comparisons,

@@ -7,9 +7,9 @@ from typing import Final
 
 from sqlglot import exp
 
-from planner.sql.rules.dialect import parse_expression
-from planner.sql.rules.groups import replace_value
-from planner.sql.rules.tree import Tree, for_texts
+from planner.sql.tree.dialect import parse_expression
+from planner.sql.tree.groups import replace_value
+from planner.sql.tree.tree import Tree, for_texts
 
 _PADDING: Final = frozenset({"lpad", "rpad"})
 

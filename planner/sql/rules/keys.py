@@ -7,10 +7,10 @@ from typing import Final
 
 from sqlglot import exp
 
-from planner.sql.rules.dialect import parse_expression, write_sql
-from planner.sql.rules.queries import whole_call
-from planner.sql.rules.tree import Tree, find_family, for_texts, is_unstable, read_name
 from planner.sql.rules.values import write_null
+from planner.sql.tree.dialect import parse_expression, write_sql
+from planner.sql.tree.queries import whole_call
+from planner.sql.tree.tree import Tree, find_family, for_texts, is_unstable, read_name
 
 
 @for_texts(r"\bgroup\s+by\b", r"cast\s*\(|::")

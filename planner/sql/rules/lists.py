@@ -10,9 +10,9 @@ import pyarrow as pa
 from sqlglot import exp
 
 from memwal.errors import UnsupportedError
-from planner.sql.rules.dialect import parse_expression, write_sql
-from planner.sql.rules.groups import cast_to
-from planner.sql.rules.tree import Tree, for_texts, is_unstable
+from planner.sql.tree.dialect import parse_expression, write_sql
+from planner.sql.tree.groups import cast_to
+from planner.sql.tree.tree import Tree, for_texts, is_unstable
 
 _CONDITIONAL: Final = frozenset({"COALESCE", "NVL", "NVL2", "IFNULL"})
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 from sqlglot import exp
 
 from planner.sql.rules.decimals import find_literals
-from planner.sql.rules.groups import Use, find_groups, find_unions, recast
-from planner.sql.rules.tree import Family, Tree, find_family, for_texts
+from planner.sql.tree.groups import Use, find_groups, find_unions, recast
+from planner.sql.tree.tree import Family, Tree, find_family, for_texts
 
 
 @for_texts(r"\^")

@@ -10,9 +10,9 @@ from typing import Final
 import pyarrow as pa
 from sqlglot import exp
 
-from planner.sql.rules.dialect import parse_expression
-from planner.sql.rules.groups import Cast, Group, Kinds, Use, cast_to, find_groups, replace_value, unify_types
-from planner.sql.rules.tree import Family, Tree, find_family, for_texts
+from planner.sql.tree.dialect import parse_expression
+from planner.sql.tree.groups import Cast, Group, Kinds, Use, cast_to, find_groups, replace_value, unify_types
+from planner.sql.tree.tree import Family, Tree, find_family, for_texts
 from planner.sql.type_names import name_type
 
 _UTC: Final = frozenset({"UTC", "+00:00", "-00:00", "Z", "Etc/UTC"})

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
-from planner.sql.rules.queries import conjuncts, without_subqueries
 from planner.sql.subqueries.domains import Domain, Extension, as_cross_join
 from planner.sql.subqueries.repeatable import check_repeatable
 from planner.sql.subqueries.statements import RewritingError
@@ -22,6 +21,7 @@ from planner.sql.subqueries.trees import (
     is_volatile,
     queries_in,
 )
+from planner.sql.tree.queries import conjuncts, without_subqueries
 
 
 class Block:

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from planner.sql.rules.queries import without_subqueries
 from planner.sql.subqueries.statements import RewritingError
 from planner.sql.subqueries.totals import SETS, divide_totals, name_outputs
 from planner.sql.subqueries.trees import (
@@ -38,6 +37,7 @@ from planner.sql.subqueries.trees import (
     number_of,
     same,
 )
+from planner.sql.tree.queries import without_subqueries
 
 
 @dataclass(frozen=True)

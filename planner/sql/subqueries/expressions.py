@@ -7,7 +7,6 @@ from typing import Final
 
 from sqlglot import exp
 
-from planner.sql.rules.queries import conjuncts, without_subqueries
 from planner.sql.subqueries.blocks import Block
 from planner.sql.subqueries.domains import Domain, output_names, select_from
 from planner.sql.subqueries.sites import Kind, Site
@@ -25,6 +24,7 @@ from planner.sql.subqueries.trees import (
     number_of,
     replace,
 )
+from planner.sql.tree.queries import conjuncts, without_subqueries
 
 MORE_THAN_ONE: Final = "more than one row returned by a subquery used as an expression: "
 """Begins the text that can't be cast to a number where there are several rows."""

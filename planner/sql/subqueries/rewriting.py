@@ -11,9 +11,6 @@ import pyarrow as pa
 from sqlglot import exp
 
 from memwal.errors import UnsupportedError
-from planner.sql.rules.dialect import find_query
-from planner.sql.rules.queries import SUBQUERIES
-from planner.sql.rules.tree import Tree
 from planner.sql.subqueries.blocks import Block
 from planner.sql.subqueries.expressions import Expressions
 from planner.sql.subqueries.relations.laterals import (
@@ -29,6 +26,9 @@ from planner.sql.subqueries.sites import Site, find_sites, find_sites_in
 from planner.sql.subqueries.statements import RewritingError, parse_query, write_query
 from planner.sql.subqueries.totals import divide_totals, list_groups, name_outputs
 from planner.sql.subqueries.trees import Fresh, aliased, derived, has_aggregates, key_of, queries_in, shown
+from planner.sql.tree.dialect import find_query
+from planner.sql.tree.queries import SUBQUERIES
+from planner.sql.tree.tree import Tree
 
 _BESIDE: Final = re.compile(r"\b(?:LATERAL|UNNEST)\b", re.IGNORECASE)
 _NESTED: Final = re.compile(SUBQUERIES, re.IGNORECASE | re.DOTALL)

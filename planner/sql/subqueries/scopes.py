@@ -14,8 +14,6 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
-from planner.sql.rules.queries import without_subqueries
-from planner.sql.rules.tree import Tree
 from planner.sql.subqueries.statements import RewritingError
 from planner.sql.subqueries.trees import (
     OUTPUT,
@@ -30,6 +28,8 @@ from planner.sql.subqueries.trees import (
     queries_in,
     read_unnest,
 )
+from planner.sql.tree.queries import without_subqueries
+from planner.sql.tree.tree import Tree
 
 Columns: TypeAlias = "tuple[str, ...] | None"
 """The names of a relation's columns; None if they are not known."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from sqlglot import exp
 
 from memwal.errors import UnsupportedError
-from planner.sql.rules import dialect
-from planner.sql.tokens import fold
+from planner.sql.text.tokens import fold
+from planner.sql.tree import dialect
 
 
 class RewritingError(UnsupportedError):

@@ -15,7 +15,6 @@ from typing import Final
 
 from sqlglot import exp
 
-from planner.sql.rules.queries import is_aggregate, whole_call
 from planner.sql.subqueries.statements import RewritingError
 from planner.sql.subqueries.trees import (
     OUTPUT,
@@ -29,6 +28,7 @@ from planner.sql.subqueries.trees import (
     replace,
     shown,
 )
+from planner.sql.tree.queries import is_aggregate, whole_call
 
 _ABOVE = ("order", "qualify", "windows", "limit", "offset", "distinct")
 

@@ -9,8 +9,8 @@ from typing import Final
 from sqlglot import exp
 
 from memwal.transforms.determinism import has_unstable_call
-from planner.sql.rules.queries import is_aggregate, whole_call, without_subqueries
 from planner.sql.subqueries.statements import RewritingError, write_query
+from planner.sql.tree.queries import is_aggregate, whole_call, without_subqueries
 
 SCOPE: Final = "scope"
 """Of a SELECT its number; of a column the number of the SELECT whose relation has it."""

@@ -12,7 +12,7 @@ import pyarrow as pa
 from datafusion import ScalarUDF, SessionContext, udf
 
 from memwal.base.comments import read_column_comment
-from planner.sql.tokens import fold
+from planner.sql.text.tokens import fold
 from planner.system.catalogs.fixed_settings import find_fixed_setting
 from planner.system.catalogs.pg_catalog import CLASS_OIDS, define_index, number_rule, number_schema
 from planner.system.catalogs.relations import (

@@ -22,7 +22,7 @@ from memwal.rules import Constraint, ConstraintKind, Identity, list_defaults, li
 from memwal.storage.table_names import MAIN_SCHEMA, TableName
 from planner.access.secured_table import SecuredTable
 from planner.access.visible_catalog import SYSTEM_SCHEMA, VisibleCatalog
-from planner.sql.tokens import quote
+from planner.sql.text.tokens import quote
 from planner.system.catalogs.sql_types import ColumnType, list_column_types
 
 logger = logging.getLogger(__name__)

@@ -19,8 +19,8 @@ from planner.access.secured_table import SecuredTable
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings
-from planner.sql.references import QUERY_STARTS
-from planner.sql.tokens import quote
+from planner.sql.text.references import QUERY_STARTS
+from planner.sql.text.tokens import quote
 from planner.system.definitions import format_region_spec
 from planner.tables.state.table import Table
 from planner.writes.ddl.options import STABLE_ROW_IDS, read_table_options

@@ -11,7 +11,7 @@ from memwal.creating import MemWalOptions
 from memwal.creating.region_by import UNSHARDED
 from memwal.errors import InvalidInputError
 from memwal.quantities import parse_count, parse_truth
-from planner.sql.tokens import fold
+from planner.sql.text.tokens import fold
 
 T = TypeVar("T")
 

@@ -27,8 +27,8 @@ from planner.access.unknown_names import unknown_schema_error
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.sql.forms.functions import NO_SEQUENCES
-from planner.sql.statement_reader import StatementReader
-from planner.sql.tokens import QUOTED, STRING, SqlText, tokenize
+from planner.sql.text.statement_reader import StatementReader
+from planner.sql.text.tokens import QUOTED, STRING, SqlText, tokenize
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.state.table import Table
 from planner.writes.dml.prepared_write import PreparedWrite, WriteResult

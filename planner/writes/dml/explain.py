@@ -12,8 +12,8 @@ from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings
-from planner.sql.statement_reader import StatementReader
-from planner.sql.tokens import tokenize
+from planner.sql.text.statement_reader import StatementReader
+from planner.sql.text.tokens import tokenize
 from planner.writes.dml.prepared_write import PreparedRows, PreparedWrite, WriteResult, check_parameter_count
 
 _PLAN = pa.schema([pa.field("plan_type", pa.string()), pa.field("plan", pa.string())])

@@ -21,9 +21,9 @@ from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.changes import CHANGE
 from planner.scans.settings import SessionSettings
-from planner.sql.as_of import AsOf, read_as_of, read_state
-from planner.sql.statement_reader import StatementReader
-from planner.sql.tokens import STRING, quote
+from planner.sql.text.as_of import AsOf, read_as_of, read_state
+from planner.sql.text.statement_reader import StatementReader
+from planner.sql.text.tokens import STRING, quote
 from planner.tables.state.extended_tables import ROW_NUMBER
 from planner.writes.dml.prepared_write import PreparedChange, PreparedWrite, WriteResult
 from planner.writes.dml.reading.read_rows import (

@@ -20,7 +20,7 @@ from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings, Shortcut
-from planner.sql.tokens import quote
+from planner.sql.text.tokens import quote
 from planner.writes.dml.prepared_write import Compute, PreparedChange, build_parameter_schema
 from planner.writes.dml.reading.key_rows import Rows, plan_key_rows
 from planner.writes.dml.reading.read_rows import PlannedRows, find_repeated_row, keep_last_of_key

@@ -11,7 +11,7 @@ from sqlglot.errors import ParseError
 from sqlglot.optimizer.scope import traverse_scope
 
 from planner.binding.bound_statement import StatementKind
-from planner.sql.tokens import quote
+from planner.sql.text.tokens import quote
 from tests.planner.names import TABLES, VIEWS, bound, context_with
 from tests.planner.titled import Case, read_titled
 

@@ -5,7 +5,7 @@ import pytest
 
 from memwal.errors import InvalidInputError
 from planner.binding.key_query import KeyQuery, find_key_query
-from planner.sql.tokens import tokenize
+from planner.sql.text.tokens import tokenize
 from tests.planner.names import ITEMS, ORDERS, bound
 
 LOOKUPS = [

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memwal.errors import LanceGatewayError
-from planner.sql.tokens import tokenize
+from planner.sql.text.tokens import tokenize
 from planner.system.catalogs.functions import CATALOG_FUNCTIONS
 from tests.planner.names import bound
 

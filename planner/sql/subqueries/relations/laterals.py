@@ -11,7 +11,6 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from planner.sql.rules.queries import conjuncts
 from planner.sql.subqueries.blocks import Block
 from planner.sql.subqueries.domains import Extension, output_names
 from planner.sql.subqueries.relations.unnests import read_lists, select_lists
@@ -29,6 +28,7 @@ from planner.sql.subqueries.trees import (
     identifier,
     is_volatile,
 )
+from planner.sql.tree.queries import conjuncts
 
 
 def move_conditions(select: exp.Select, scopes: Scopes) -> None:

@@ -18,7 +18,7 @@ from google.protobuf.message import DecodeError
 
 from memwal.errors import InvalidInputError, PreconditionError
 from planner.predicates.pruning import RegionAssignment, RegionAssignments
-from planner.sql.as_of import TOKEN_START, AsOf, format_moment
+from planner.sql.text.as_of import TOKEN_START, AsOf, format_moment
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.decoded_columns import DecodedColumns
 from planner.tables.sources.snapshot import (

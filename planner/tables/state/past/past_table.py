@@ -25,7 +25,7 @@ from memwal.regions.manifest import (
 from memwal.regions.wal import WalEntry, check_log_is_read, find_last_wal_position, wal_entry_path
 from memwal.writing import OwnTail
 from planner.predicates.pruning import RegionAssignments
-from planner.sql.as_of import format_moment
+from planner.sql.text.as_of import format_moment
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.decoded_columns import DecodedColumns
 from planner.tables.sources.generations import GenerationVanishedError

@@ -14,7 +14,7 @@ from cachetools import LRUCache
 from memwal.base.version_list import CommittedVersion, list_manifests, list_versions, read_commit_time
 from memwal.errors import NotFoundError, UnavailableError
 from planner.bridge.run_control import run_isolated
-from planner.sql.as_of import AsOf, format_moment
+from planner.sql.text.as_of import AsOf, format_moment
 from planner.tables.sources.base_table import BaseTable, BaseVersion, open_base_table
 from planner.tables.sources.decoded_columns import DecodedColumns
 from planner.tables.state.past.branches import BranchName, BranchTable, read_branches

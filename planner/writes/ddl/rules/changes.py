@@ -28,7 +28,7 @@ from memwal.rules import (
     ConstraintKind,
     list_constraints,
 )
-from planner.sql.tokens import quote
+from planner.sql.text.tokens import quote
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.state.table import Table
 from planner.writes.ddl.rules.constraints import build_constraints, read_constraint

@@ -15,7 +15,7 @@ from memwal.base.versions import ATTEMPTS, commit_next
 from memwal.creating import declare_key
 from memwal.creating.fields import replace_fields
 from memwal.errors import AlreadyExistsError, PreconditionError, UnavailableError
-from planner.sql.tokens import quote
+from planner.sql.text.tokens import quote
 from planner.tables.state.table import Table
 from planner.writes.ddl.statement import FindRows, check_column
 from planner.writes.dml.reading.read_rows import format_key

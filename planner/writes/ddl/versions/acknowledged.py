@@ -14,7 +14,7 @@ from memwal.base.version_list import read_commit_time
 from memwal.errors import UnavailableError
 from memwal.regions.manifest import manifest_path
 from memwal.storage.table_names import TableName
-from planner.sql.as_of import AsOf
+from planner.sql.text.as_of import AsOf
 from planner.tables.sources.snapshot import Consistency, TableSnapshot
 from planner.tables.state.catalog import Catalog
 from planner.tables.state.table import Table

@@ -16,8 +16,8 @@ from memwal.errors import LanceGatewayError, PreconditionError, UnsupportedError
 from memwal.storage.jobs import Job
 from memwal.storage.table_names import TableName
 from planner.access.secured_table import SecuredTable
-from planner.sql.as_of import AS_OF_STARTS, AsOf, read_as_of
-from planner.sql.tokens import quote
+from planner.sql.text.as_of import AS_OF_STARTS, AsOf, read_as_of
+from planner.sql.text.tokens import quote
 from planner.system.definitions import list_options
 from planner.tables.sources.base_table import BaseTable, DatasetIndex
 from planner.tables.state.table import Table

@@ -12,7 +12,7 @@ from memwal.errors import UnavailableError, shorten_error
 from memwal.storage.table_names import TableName
 from planner.access.rights import Access
 from planner.plans.query_planner import QueryPlanner
-from planner.sql.as_of import AS_OF_STARTS, AsOf, read_as_of
+from planner.sql.text.as_of import AS_OF_STARTS, AsOf, read_as_of
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.state.catalog import Catalog
 from planner.tables.state.past.branches import MAIN, BranchTable

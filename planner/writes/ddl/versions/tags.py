@@ -19,7 +19,7 @@ from memwal.storage.table_names import TableName
 from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
-from planner.sql.as_of import AsOf
+from planner.sql.text.as_of import AsOf
 from planner.tables.state.catalog import Catalog
 from planner.tables.state.past.branches import BranchTable, read_branches
 from planner.tables.state.past.tags import read_tags

@@ -24,7 +24,7 @@ from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings
-from planner.sql.tokens import quote
+from planner.sql.text.tokens import quote
 from planner.writes.dml.prepared_write import Compute, PreparedChange, build_parameter_schema
 from planner.writes.dml.reading.read_rows import PlannedRows, find_repeated_key, find_repeated_row, format_key
 from planner.writes.dml.reading.rows_query import prepare_returning

@@ -12,7 +12,7 @@ from sqlglot import exp
 from memwal.errors import UnsupportedError
 from memwal.writing import Changes, WriteReceipt
 from planner.bridge.run_control import RunControl
-from planner.sql.tokens import quote
+from planner.sql.text.tokens import quote
 from planner.writes.dml.merging.merge import Action, Clause, Match, build_merge, splice_join
 from planner.writes.dml.prepared_write import Compute
 from planner.writes.dml.reading.key_rows import rows_of_keys

@@ -19,7 +19,7 @@ from planner.binding.key_query import KeyQuery
 from planner.bridge.run_control import RunControl
 from planner.bridge.types.plain_types import bind_value, normalize_schema, plain_type
 from planner.scans.settings import Shortcut
-from planner.sql.tokens import quote
+from planner.sql.text.tokens import quote
 from planner.writes.dml.reading.read_rows import PLACE, PlannedRows, ReadStep, number_keys
 from planner.writes.dml.reading.rows_query import RowsQuery
 from planner.writes.dml.statement.target import Target

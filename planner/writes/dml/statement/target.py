@@ -26,7 +26,7 @@ from planner.access.visible_catalog import SYSTEM_SCHEMAS
 from planner.plans.errors import schema_changed_error
 from planner.plans.query_planner import QueryPlanner
 from planner.sql.dialects.translate import NATIVE
-from planner.sql.tokens import fold, quote
+from planner.sql.text.tokens import fold, quote
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.state.extended_tables import ROW_NUMBER, Extension
 from planner.tables.state.table import Table

@@ -23,8 +23,8 @@ from planner.bridge.types.plain_types import WrongParameterError
 from planner.plans.prepared_query import PreparedQuery
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings
-from planner.sql.limits import SIZE_WORDS, check_literal_sizes
-from planner.sql.tokens import PlacedMessage, SqlText, find_place, number_parameters, quote, tokenize
+from planner.sql.text.limits import SIZE_WORDS, check_literal_sizes
+from planner.sql.text.tokens import PlacedMessage, SqlText, find_place, number_parameters, quote, tokenize
 from planner.writes.dml.statement.tree import S, fold_name, locate, parse_tree
 
 _AT_ONCE = 256

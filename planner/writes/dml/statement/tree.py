@@ -14,8 +14,8 @@ from sqlglot.errors import ParseError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from memwal.errors import InvalidInputError, UnsupportedError
-from planner.sql.rules.dialect import DataFusion, read_tokens
-from planner.sql.tokens import PlacedMessage, SqlText, fold
+from planner.sql.text.tokens import PlacedMessage, SqlText, fold
+from planner.sql.tree.dialect import DataFusion, read_tokens
 
 S = TypeVar("S", exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.TruncateTable)
 _PLACE: Final = "place"

@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from memwal.errors import InvalidInputError, UnsupportedError
 from memwal.rules import DefaultValues
-from planner.sql.tokens import quote
+from planner.sql.text.tokens import quote
 from planner.writes.dml.statement.target import Target
 from planner.writes.dml.statement.text import Splice, Statement
 from planner.writes.dml.statement.tree import fold_name

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from planner.access.rights import TableAccess
 from planner.sql.forms import write_forms
-from planner.sql.tokens import tokenize
+from planner.sql.text.tokens import tokenize
 from tests.fuzz.sql.grammar.expressions import Expressions, Scope
 from tests.fuzz.sql.grammar.kinds import COMMON, Family, arrow_name, kind_of
 from tests.fuzz.sql.grammar.sources import Shape

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from gateway.auth.policy_expressions import Expression, quote_literal
 from memwal.errors import InvalidInputError
-from planner.sql.tokens import tokenize
+from planner.sql.text.tokens import tokenize
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,9 @@
 import pytest
 
 from planner.sql.forms import FORMS, write_forms
-from planner.sql.rules import dialect
-from planner.sql.rules.tree import Tree
-from planner.sql.tokens import tokenize
+from planner.sql.text.tokens import tokenize
+from planner.sql.tree import dialect
+from planner.sql.tree.tree import Tree
 from tests.planner.titled import DATA, Case, read_titled_file
 
 FIXTURES = DATA / "forms"

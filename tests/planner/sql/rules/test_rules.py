@@ -4,8 +4,9 @@ import pyarrow as pa
 import pytest
 from datafusion import SessionContext
 
-from planner.sql.rules import RULES, dialect
-from planner.sql.rules.tree import Tree
+from planner.sql.rules import RULES
+from planner.sql.tree import dialect
+from planner.sql.tree.tree import Tree
 from tests.planner.titled import DATA, Case, read_titled_file
 
 FIXTURES = DATA / "rules"

@@ -24,7 +24,7 @@ from decimal import Decimal
 import pyarrow as pa
 
 from memwal.errors import InvalidInputError
-from planner.sql.tokens import QUOTED, STRING, SqlText
+from planner.sql.text.tokens import QUOTED, STRING, SqlText
 
 MAX_LENGTH = 10_000_000
 """The largest number of characters or elements of a value that a literal may request."""

@@ -6,7 +6,7 @@ import pytest
 
 from memwal.errors import InvalidInputError
 from planner.engine import QueryEngine
-from planner.sql.tokens import tokenize
+from planner.sql.text.tokens import tokenize
 from planner.tables.state.catalog import Catalog
 
 

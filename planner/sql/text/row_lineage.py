@@ -10,16 +10,22 @@ table, or in a subquery of that SELECT.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from memwal.errors import UnsupportedError
-from planner.sql.edits import Edit
-from planner.sql.query_bodies import find_bodies, find_outputs, outside
-from planner.sql.references import References, TableSite
-from planner.sql.tokens import PlacedMessage, SqlText, quote
+from planner.sql.text.edits import Edit
+from planner.sql.text.references import References, TableSite
+from planner.sql.text.tokens import PlacedMessage, SqlText, quote
 
 LINEAGE_WORDS: Final = frozenset({"_ROWID", "_ROW_CREATED_AT_VERSION", "_ROW_LAST_UPDATED_AT_VERSION"})
 _LISTS: Final = frozenset({"EXCLUDE", "EXCEPT"})
+_STARTS: Final = frozenset({"SELECT", "WITH", "VALUES"})
+_SET_OPERATIONS: Final = frozenset({"UNION", "INTERSECT", "EXCEPT", "MINUS"})
+_TAILS: Final = frozenset({"ORDER", "LIMIT", "OFFSET", "FETCH"})
+_AFTER_OUTPUTS: Final = _TAILS | frozenset({"FROM", "WHERE", "GROUP", "HAVING", "QUALIFY", "WINDOW", "INTO"})
+_OPENERS: Final = frozenset({"(", "[", "{", "CASE"})
+_CLOSERS: Final = frozenset({")", "]", "}", "END"})
 
 
 class LineageScopes:
@@ -32,7 +38,7 @@ class LineageScopes:
 
     def __init__(self, text: SqlText, references: References) -> None:
         self._text = text
-        self._bodies = find_bodies(text)
+        self._bodies = _find_bodies(text)
         self._operands = [operand for body in self._bodies for operand in body.operands]
         names = [i for i, name in text.names.items() if name.upper() in LINEAGE_WORDS]
         self._named = [i for i in names if text.words[i - 1] != "AS" and text.words[i + 1] != "("]
@@ -65,7 +71,7 @@ class LineageScopes:
                 self._refuse_mixed(home)
             among[self._find_alias(site)] = columns
         for home, among in by_home.items():
-            for output in find_outputs(self._text, home):
+            for output in _find_outputs(self._text, home):
                 star = self._find_star(output)
                 called = None if star in {None, output.start} else self._text.name(star - 2)
                 (first, *_) = among.values()
@@ -80,8 +86,8 @@ class LineageScopes:
             UnsupportedError: one of them stands in the SELECT.
         """
         text = self._text
-        stars = [one.start for one in find_outputs(text, home) if text.words[one.start] == "*"]
-        natural = [i for i in outside(text, home) if text.words[i] == "NATURAL"]
+        stars = [one.start for one in _find_outputs(text, home) if text.words[one.start] == "*"]
+        natural = [i for i in _outside(text, home) if text.words[i] == "NATURAL"]
         for at, instead in ((stars, "name the columns, as in a.*, b.*"), (natural, "write USING")):
             if at:
                 what = f"{text.words[at[0]]} beside columns of row lineage of several tables"
@@ -123,3 +129,111 @@ class LineageScopes:
             return site.parts[-1]
         behind = site.last + 1 + (self._text.words[site.last + 1] == "AS")
         return self._text.names.get(behind)
+
+
+@dataclass(frozen=True, slots=True)
+class _QueryBody:
+    """A query, with all that belongs to it alone.
+
+    Attributes:
+        tokens: of the query.
+        operands: SELECTs, VALUES and bracketed queries between its set operators.
+        tail: ORDER BY, LIMIT and what follows.
+    """
+
+    tokens: range
+    operands: Sequence[range]
+    tail: range
+
+
+def _find_bodies(text: SqlText) -> Sequence[_QueryBody]:
+    """Return the queries of a statement, each before those that are in its brackets."""
+    words = text.words
+    first = next((i for i, word in enumerate(words) if word in _STARTS or word == "("), len(words) - 1)
+    bodies = [_read_body(text, range(first, len(words) - 1))]
+    for i in range(first, len(words) - 1):
+        if words[i] == "(":
+            inner = i + 1
+            while words[inner] == "(":
+                inner += 1
+            if words[inner] in _STARTS:
+                bodies.append(_read_body(text, range(i + 1, text.closing(i))))
+    return bodies
+
+
+def _read_body(text: SqlText, tokens: range) -> _QueryBody:
+    words = text.words
+    at = _skip_common_tables(text, tokens)
+    operands = []
+    begin, end = at, tokens.stop
+    for i in _outside(text, range(at, tokens.stop)):
+        word = words[i]
+        if word in _TAILS:
+            end = i
+            break
+        if word in _SET_OPERATIONS and not (words[i - 1] == "*" and words[i + 1] == "("):
+            operands.append(range(begin, i))
+            begin = i + 1 + (words[i + 1] in {"ALL", "DISTINCT"})
+    operands.append(range(begin, end))
+    return _QueryBody(tokens, operands, range(end, tokens.stop))
+
+
+def _skip_common_tables(text: SqlText, tokens: range) -> int:
+    """Return the token behind WITH and its definitions."""
+    words, at = text.words, tokens.start
+    if words[at] != "WITH":
+        return at
+    at += 1 + (words[at + 1] == "RECURSIVE")
+    while text.is_name(at):
+        at += 1
+        if words[at] == "(":
+            at = _behind(text, at)
+        while words[at] in {"AS", "NOT", "MATERIALIZED"}:
+            at += 1
+        if words[at] != "(":
+            break
+        at = _behind(text, at)
+        if words[at] != ",":
+            break
+        at += 1
+    return at
+
+
+def _behind(text: SqlText, opening: int) -> int:
+    """Return the token behind a bracket; the end of the text if nothing closes it."""
+    return min(text.closing(opening) + 1, len(text.words) - 1)
+
+
+def _find_outputs(text: SqlText, operand: range) -> Sequence[range]:
+    """Return the tokens of each output of a SELECT; nothing for another operand."""
+    words = text.words
+    if words[operand.start] != "SELECT":
+        return ()
+    at = operand.start + 1
+    if words[at] in {"ALL", "DISTINCT"}:
+        at += 1
+        if words[at] == "ON" and words[at + 1] == "(":
+            at = text.closing(at + 1) + 1
+    end = operand.stop
+    for i in _outside(text, range(at, operand.stop)):
+        if words[i] in _AFTER_OUTPUTS and not (words[i] == "FROM" and words[i - 1] == "DISTINCT"):
+            end = i
+            break
+    outputs, begin = [], at
+    for i in _outside(text, range(at, end)):
+        if words[i] == ",":
+            outputs.append(range(begin, i))
+            begin = i + 1
+    return [*outputs, range(begin, end)]
+
+
+def _outside(text: SqlText, tokens: range) -> Iterator[int]:
+    """Yield the tokens of a range that are outside of brackets and CASE, and no columns behind a dot."""
+    depth = 0
+    for i in tokens:
+        word = text.words[i]
+        if text.words[i - 1] == "." and i > tokens.start:
+            continue
+        depth += (word in _OPENERS) - (word in _CLOSERS)
+        if depth == 0:
+            yield i

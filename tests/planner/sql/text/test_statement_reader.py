@@ -3,8 +3,8 @@
 import pytest
 
 from memwal.errors import InvalidInputError, UnsupportedError
-from planner.sql.statement_reader import NO_PART, Part, StatementReader
-from planner.sql.tokens import tokenize
+from planner.sql.text.statement_reader import NO_PART, Part, StatementReader
+from planner.sql.text.tokens import tokenize
 
 
 def shown(reader: StatementReader, part: Part) -> str:

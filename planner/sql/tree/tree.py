@@ -12,9 +12,9 @@ from sqlglot import exp
 
 from memwal.errors import InvalidInputError, LanceGatewayError
 from memwal.transforms.determinism import has_unstable_call
-from planner.sql.rules.dialect import write_sql
-from planner.sql.rules.types import Operations, Types
-from planner.sql.tokens import PlacedMessage, fold
+from planner.sql.text.tokens import PlacedMessage, fold
+from planner.sql.tree.dialect import write_sql
+from planner.sql.tree.types import Operations, Types
 
 Family: TypeAlias = Literal[
     "decimal", "floating", "integer", "instant", "zoned", "date", "text", "bytes", "other"

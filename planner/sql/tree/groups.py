@@ -10,8 +10,8 @@ from typing import Final, TypeAlias
 import pyarrow as pa
 from sqlglot import exp
 
-from planner.sql.rules.dialect import parse_expression, write_sql
-from planner.sql.rules.tree import Family, Tree
+from planner.sql.tree.dialect import parse_expression, write_sql
+from planner.sql.tree.tree import Family, Tree
 from planner.sql.type_names import name_type
 
 _COMPARISONS: Final = (

@@ -7,7 +7,7 @@ import pytest
 
 from memwal.errors import UnsupportedError
 from planner.sql.forms import write_forms
-from planner.sql.tokens import tokenize
+from planner.sql.text.tokens import tokenize
 from tests.support.judging.judged import Judged, open_judged
 
 T = pa.table({"id": [1, 2, 3, None], "k": ["a", "b", None, "a"], "Odd": [1, 2, 2, None], "n": [5, 6, 7, 8]})

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from memwal.errors import InvalidInputError, UnsupportedError
-from planner.sql.as_of import AS_OF_STARTS, AsOf, read_as_of
-from planner.sql.tokens import STRING, PlacedMessage, SqlText
+from planner.sql.text.as_of import AS_OF_STARTS, AsOf, read_as_of
+from planner.sql.text.tokens import STRING, PlacedMessage, SqlText
 
 QUERY_STARTS = frozenset({"SELECT", "WITH", "VALUES", "FROM"})
 _WRITES = frozenset({"INSERT", "UPDATE", "DELETE", "MERGE"})

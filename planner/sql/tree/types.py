@@ -14,7 +14,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from memwal.errors import UnsupportedError
-from planner.sql.rules.dialect import write_sql
+from planner.sql.tree.dialect import write_sql
 from planner.sql.type_names import name_type
 
 Operations: TypeAlias = MutableMapping[Hashable, pa.DataType]

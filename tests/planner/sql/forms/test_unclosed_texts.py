@@ -1,9 +1,9 @@
-"""Texts that end too early are read to their end; that they are no statements is said by who parses them."""
+"""Texts that end too early stay as they are; the error comes from DataFusion, which parses them."""
 
 import pytest
 
 from planner.sql.forms import write_forms
-from planner.sql.tokens import tokenize
+from planner.sql.text.tokens import tokenize
 
 
 @pytest.mark.parametrize("end", ["", " JOIN u USING (id", ' AS s ("Id"', " EXCEPT ALL (SELECT 1"])

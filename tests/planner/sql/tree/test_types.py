@@ -11,8 +11,8 @@ from sqlglot import exp
 
 from planner.plans.contexts import Contexts
 from planner.sql.rules import apply_rules
-from planner.sql.rules.dialect import parse_query, write_sql
-from planner.sql.rules.tree import Tree
+from planner.sql.tree.dialect import parse_query, write_sql
+from planner.sql.tree.tree import Tree
 from tests.planner.sql.rules import test_rules, test_same_plans
 
 lists = import_module("planner.sql.rules.lists")

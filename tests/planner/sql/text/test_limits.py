@@ -9,8 +9,8 @@ import pytest
 
 from memwal.errors import InvalidInputError
 from planner.engine import QueryEngine
-from planner.sql.limits import MAX_DEPTH, SHALLOW_WORDS, check_depth
-from planner.sql.tokens import tokenize
+from planner.sql.text.limits import MAX_DEPTH, SHALLOW_WORDS, check_depth
+from planner.sql.text.tokens import tokenize
 from planner.tables.state.catalog import Catalog
 from tests.planner.names import bound
 

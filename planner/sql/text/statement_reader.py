@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, TypeAlias
 
 from memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
-from planner.sql.tokens import PlacedMessage, SqlText
+from planner.sql.text.tokens import PlacedMessage, SqlText
 
 Part: TypeAlias = range
 """The tokens of a part of a statement; false if there are none."""

@@ -19,7 +19,7 @@ from sqlglot.parsers.postgres import PostgresParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from memwal.errors import LanceGatewayError
-from planner.sql.tokens import SqlText, tokenize
+from planner.sql.text.tokens import SqlText, tokenize
 
 _TYPES: Final = {
     exp.DType.TINYINT: "TINYINT",

@@ -18,7 +18,7 @@ import pyarrow as pa
 from datafusion import SessionContext
 
 from memwal.errors import InvalidInputError
-from planner.sql.tokens import QUOTED, STRING, SqlText
+from planner.sql.text.tokens import QUOTED, STRING, SqlText
 
 AS_OF_STARTS = frozenset({"FOR", "VERSION", "TIMESTAMP"})
 """The words with which AS OF clauses begin."""
