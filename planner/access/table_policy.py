@@ -35,7 +35,6 @@ from planner.bridge.row_expressions import (
     run_on_own_thread,
 )
 from planner.predicates.predicate import Predicate, decode
-from planner.sql.row_expressions import mend_expression
 
 logger = logging.getLogger(__name__)
 
@@ -126,7 +125,7 @@ def _plan_policy(
 
 def _mend(what: str, expression: str, schema: pa.Schema, uuids: frozenset[str]) -> str:
     try:
-        return rewrite_expression(mend_expression(expression, reads_json=True), schema, uuids)
+        return rewrite_expression(expression, schema, uuids, reads_json=True)
     except LanceGatewayError as error:
         raise _policy_error(f"{what} {expression!r}", error) from error
 

@@ -1,32 +1,39 @@
-"""Evaluates expressions of access policies and of plans over batches of rows, with DataFusion.
+"""Rewrites expressions over one row for DataFusion, and evaluates them over batches of rows.
 
-This never happens on the thread of the caller, which may be one of DataFusion's own: calling DataFusion there
-again ends the process.
+DataFusion is never called on the thread of the caller, which may be one of DataFusion's own: a call there ends the
+process.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, reduce
 from operator import and_
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from datafusion import DataFrame, Expr, SessionConfig, SessionContext, col
+from sqlglot import exp
 
-from memwal.errors import LanceGatewayError
+from memwal.errors import LanceGatewayError, UnsupportedError
 from planner.bridge.json.functions import JSON_FUNCTIONS, WRITERS, register_json
 from planner.bridge.plan_reading import Expression
 from planner.bridge.run_control import raise_panics
+from planner.sql.forms import write_forms_of_expression
+from planner.sql.forms.json_values import TYPED, WRITTEN
 from planner.sql.rules import apply_rules
-from planner.sql.text.tokens import quote
+from planner.sql.text.limits import check_depth, check_literal_sizes
+from planner.sql.text.tokens import quote, tokenize
+from planner.sql.tree.dialect import parse_query
 
 _TABLE = "rows"
+_JSON: Final = re.compile("json", re.IGNORECASE)
 ROW_FUNCTIONS = JSON_FUNCTIONS - WRITERS
 """Functions that policies may call besides DataFusion's; they follow from the row alone."""
 
@@ -58,29 +65,59 @@ def register_row_functions(context: SessionContext) -> None:
     register_json(context, ROW_FUNCTIONS, _Calls())
 
 
-def tell_uuids(schema: pa.Schema, names: Collection[str]) -> pa.Schema:
+def mark_uuids(schema: pa.Schema, names: Collection[str]) -> pa.Schema:
     """Return a schema with the type of UUIDs for columns of texts that are UUIDs."""
     return pa.schema([one.with_type(pa.uuid()) if one.name in names else one for one in schema])
 
 
-def rewrite_expression(expression: str, schema: pa.Schema, uuids: Collection[str] = ()) -> str:
-    """Rewrite an expression over the columns of one row, some of them of UUIDs, by the rules for queries."""
+def rewrite_expression(
+    expression: str, schema: pa.Schema, uuids: Collection[str] = (), *, reads_json: bool = False
+) -> str:
+    """Rewrite an expression over the columns of one row by the forms and rules for queries.
+
+    Args:
+        expression: of a constraint, a default or an access policy, in SQL.
+        schema: the columns.
+        uuids: columns of texts that are UUIDs.
+        reads_json: whether it may read JSON.
+
+    Raises:
+        LanceGatewayError: it has a clause that DataFusion misreads; it is too deep, or makes too large a
+            value; it makes JSON, or reads it and must not; or it can't be tokenized.
+    """
+    text = tokenize(expression)
+    check_depth(text)
+    check_literal_sizes(text)
+    written = write_forms_of_expression(text).sql
+    _refuse_json(written, TYPED if reads_json else WRITTEN, reads_json=reads_json)
+    head, tail = "SELECT (", f") FROM {_TABLE}"
+    query = f"{head}{written}\n{tail}"
 
     def rewrite() -> str:
         context = policy_context()
         context.register_record_batches(_TABLE, [[pa.RecordBatch.from_pylist([], schema)]])
-        head, tail = "SELECT (", f") FROM {_TABLE}"
-        query = f"{head}{expression}\n{tail}"
-        rewritten = apply_rules(
-            query, {_TABLE: tell_uuids(schema, uuids)}, {}, lambda sql: context.sql(sql).schema()
-        )
-        if rewritten == query:
-            return expression
-        if rewritten.startswith(head):
-            return rewritten.removeprefix(head).removesuffix(tail)
-        return rewritten.removeprefix("SELECT ").removesuffix(tail.removeprefix(")"))
+        columns = {_TABLE: mark_uuids(schema, uuids)}
+        return apply_rules(query, columns, {}, lambda sql: context.sql(sql).schema())
 
-    return run_on_own_thread(rewrite)
+    rewritten = run_on_own_thread(rewrite)
+    if rewritten == query:
+        return written
+    if rewritten.startswith(head):
+        return rewritten.removeprefix(head).removesuffix(tail)
+    return rewritten.removeprefix("SELECT ").removesuffix(tail.removeprefix(")"))
+
+
+def _refuse_json(expression: str, refused: Collection[str], *, reads_json: bool) -> None:
+    root = parse_query(f"SELECT {expression}") if _JSON.search(expression) else None
+    for call in root.find_all(exp.Anonymous) if root is not None else ():
+        if call.name.upper() in refused:
+            what = "make JSON of values" if reads_json else "read and make JSON"
+            where = "access policies" if reads_json else "constraints and defaults"
+            msg = (
+                f"{call.name}: functions that {what} are not supported in {where}: "
+                "keep what these need in a column"
+            )
+            raise UnsupportedError(msg)
 
 
 def evaluate(

@@ -24,7 +24,7 @@ from planner.binding.bound_statement import (
 )
 from planner.binding.substrait import Bound, BoundPlan
 from planner.bridge.json.functions import WRITERS, register_writer
-from planner.bridge.row_expressions import tell_uuids
+from planner.bridge.row_expressions import mark_uuids
 from planner.bridge.run_control import stream_batches
 from planner.bridge.types.plain_types import normalize_schema
 from planner.plans.checks.mistaken_plans import MOVING_RULE, SUSPECT, TOTALS, check_plan
@@ -187,7 +187,7 @@ class Frames:
             plan_part = partial(self._plan_part, context, values, {})
             types = {name: value.type for name, value in values.items()}
             told = {
-                one.private_name: tell_uuids(
+                one.private_name: mark_uuids(
                     columns[one.private_name], catalog.table(one.table, one.as_of).base.uuid_columns
                 )
                 for one in bound.references

@@ -19,7 +19,6 @@ from memwal.rules import Constraint, ConstraintKind
 from memwal.rules.expressions import evaluate_expressions, parse_expression
 from memwal.storage.table_names import TableName
 from planner.bridge.row_expressions import rewrite_expression
-from planner.sql.row_expressions import mend_expression
 from planner.writes.ddl.statement import Reader
 
 _NOT_ENFORCED: Final[Mapping[ConstraintKind, str]] = MappingProxyType(
@@ -171,7 +170,7 @@ def _find_free_name(table: str, constraint: Constraint, taken: Collection[str]) 
 def _build_check(written: Constraint, schema: pa.Schema) -> Constraint:
     what = f"constraint {written.name!r}, CHECK ({written.expression})"
     try:
-        expression = rewrite_expression(mend_expression(written.expression), schema)
+        expression = rewrite_expression(written.expression, schema)
         parsed = parse_expression(expression, schema)
         if parsed.unstable:
             msg = (

@@ -9,7 +9,6 @@ from memwal.rules import DEFAULT, ColumnDefault, build_row_rules, drop_default
 from memwal.rules.defaults import Change
 from memwal.rules.expressions import evaluate_expressions
 from planner.bridge.row_expressions import rewrite_expression
-from planner.sql.row_expressions import mend_expression
 from planner.writes.ddl.statement import Reader
 from planner.writes.dml.values.assignment import assign
 
@@ -55,7 +54,7 @@ def set_default(column: pa.Field, expression: str) -> pa.Field:
     """
     bare = drop_default(column)
     try:
-        mended = rewrite_expression(mend_expression(expression), pa.schema([]))
+        mended = rewrite_expression(expression, pa.schema([]))
         values = _evaluate(column, ColumnDefault(mended, column.type))
         build_row_rules("", pa.schema([column.with_nullable(nullable=True)]), ()).check(
             pa.table([values], names=[column.name])
