@@ -12,7 +12,7 @@ from execnodes.node import ExecNode, TaskContext, UnaryExec
 from execnodes.rows.keys import Key, KeySet, list_key_tuples
 from execnodes.rows.lance_filter import RowFilter
 from memwal.bloom import KeyFilter
-from memwal.stored_fields import TOMBSTONE
+from memwal.columns.stored_fields import TOMBSTONE
 
 _NOTHING: Iterator[pa.RecordBatch] = iter(())
 

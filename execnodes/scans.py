@@ -17,8 +17,8 @@ from execnodes.rows.row_mask import RowMask, filter_visible
 from execnodes.storage.blob_rows import choose_batch_rows, take_blob_rows, take_offsets
 from execnodes.storage.source import ColumnCache, KeyLocator, LanceSource, MemTableSource, convert_columns
 from execnodes.storage.stored_dataset import StoredSchema
-from memwal.blobs import FEW_ROWS
-from memwal.stored_fields import TOMBSTONE
+from memwal.columns.blobs import FEW_ROWS
+from memwal.columns.stored_fields import TOMBSTONE
 
 RUN_ROWS = 1 << 23
 """A scan that may find nothing is begun anew after so many rows: in between it can be stopped."""

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from execnodes.storage.blob_rows import choose_batch_rows
-from memwal.blobs import BATCH_BYTES
+from memwal.columns.blobs import BATCH_BYTES
 from memwal.errors import CorruptDataError, InvalidInputError
 from memwal.regions.manifest import list_regions
 from memwal.storage.files import Storage

@@ -18,7 +18,7 @@ from execnodes.search.knn import KnnExec, build_candidates
 from execnodes.search.source import VECTOR_CANDIDATES, SearchSource, Staleness
 from execnodes.search.take_rows import take_columns
 from execnodes.storage.source import LanceSource
-from memwal.stored_fields import TOMBSTONE
+from memwal.columns.stored_fields import TOMBSTONE
 
 OVER_FETCH = 2
 """So many times k rows are asked for where nothing more can be fetched later."""

@@ -20,8 +20,8 @@ from execnodes.search.source import SearchSource
 from execnodes.search.vector_blocks import VectorCache
 from execnodes.storage.data_files import StoredFragment, StoredValues
 from execnodes.storage.source import LanceSource, combine_chunks, convert_columns
+from memwal.columns.stored_fields import TOMBSTONE
 from memwal.errors import CorruptDataError
-from memwal.stored_fields import TOMBSTONE
 
 PIECE_BITS = 16
 PIECE_ROWS = 1 << PIECE_BITS

@@ -23,9 +23,9 @@ from execnodes.search.source import SOURCE, SearchSource
 from execnodes.search.vector_blocks import VectorCache
 from execnodes.storage.blob_rows import take_blob_rows
 from execnodes.storage.source import LanceSource, MemTableSource, combine_chunks, convert_columns
-from memwal.blobs import FEW_ROWS
+from memwal.columns.blobs import FEW_ROWS
+from memwal.columns.stored_fields import TOMBSTONE
 from memwal.errors import CorruptDataError
-from memwal.stored_fields import TOMBSTONE
 
 _ROW_ID = "_rowid"
 DELETED = np.uint64(0xFFFF_FFFF_FFFF_FFFF)

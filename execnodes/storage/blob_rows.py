@@ -14,7 +14,7 @@ import pyarrow as pa
 from execnodes.node import ROW_ADDRESS
 from execnodes.rows.row_mask import CHUNK_ROWS, OFFSET_BITS
 from execnodes.storage.source import LanceSource
-from memwal.blobs import FEW_ROWS, count_fitting_rows
+from memwal.columns.blobs import FEW_ROWS, count_fitting_rows
 
 
 def choose_batch_rows(source: LanceSource, fragment_ids: Iterable[int], columns: Collection[str]) -> int:

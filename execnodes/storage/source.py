@@ -15,10 +15,10 @@ from execnodes.rows.keys import KeySet
 from execnodes.rows.row_mask import FragmentMask, RowMask
 from execnodes.storage.data_files import Deletions, FragmentFiles, Place, StoredFragment, StoredFragments
 from execnodes.storage.stored_dataset import StoredDataset, StoredSchema
+from memwal.columns.nested_nulls import push_nulls_down
+from memwal.columns.stored_fields import TOMBSTONE
 from memwal.creating.index_types import finds_past_rows
-from memwal.nested_nulls import push_nulls_down
 from memwal.rules import InitialValue
-from memwal.stored_fields import TOMBSTONE
 
 _WIDE: Final = 256
 """Columns from which on a scan may read some that nobody asked for."""

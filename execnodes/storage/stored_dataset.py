@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 from execnodes.storage.data_files import Place, StoredFragments
-from memwal.blobs import build_plain_schema, list_blobs
-from memwal.stored_fields import TOMBSTONE, StoredField, convert_fields
+from memwal.columns.blobs import build_plain_schema, list_blobs
+from memwal.columns.stored_fields import TOMBSTONE, StoredField, convert_fields
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,8 +21,8 @@ from gateway.execution.query import Query
 from gateway.protocol.commands import Call
 from gateway.protocol.errors import QueryCancelledError
 from gateway.protocol.open_uploads import wait_for_client
+from memwal.columns.nested_nulls import push_nulls_down
 from memwal.errors import InvalidInputError, LanceGatewayError
-from memwal.nested_nulls import push_nulls_down
 from planner.bridge.types.plain_types import check_types
 
 # Of the widest values that there are.

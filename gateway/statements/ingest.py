@@ -20,7 +20,7 @@ from gateway.execution.updates import Updates, encode_update_result
 from gateway.protocol.commands import Call, Handler, Upload
 from gateway.protocol.limits import Limits
 from gateway.statements.session.temporary import SessionTables
-from memwal.blobs import BLOB_ENCODING, is_blob_struct
+from memwal.columns.blobs import BLOB_ENCODING, is_blob_struct
 from memwal.creating import list_key_columns
 from memwal.errors import (
     AlreadyExistsError,

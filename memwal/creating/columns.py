@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.types as kinds
 from lance.blob import BlobType
 
-from memwal.blobs import build_blob_field, is_blob
+from memwal.columns.blobs import build_blob_field, is_blob
 from memwal.errors import InvalidInputError, NotFoundError, UnsupportedError
 
 PRIMARY_KEY: Final = b"lance-schema:unenforced-primary-key"

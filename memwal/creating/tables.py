@@ -26,10 +26,10 @@ from lance.fragment import FragmentMetadata
 from memwal.base.index_details import MemWalIndexDetails, RegionSpec, build_index
 from memwal.base.table_mark import read_table_mark, unmark_table
 from memwal.base.versions import renumber_manifest
+from memwal.columns.lance_rows import export_rows
 from memwal.creating.columns import list_key_columns
 from memwal.creating.region_by import MemWalOptions, list_region_columns, parse_region_fields
 from memwal.errors import InvalidInputError, UnavailableError, UnsupportedError, shorten_error
-from memwal.lance_rows import export_rows
 from memwal.regions.generation_numbers import EVERYTHING
 from memwal.regions.manifest import RegionManifest, commit_manifest, read_latest_manifest
 from memwal.storage.files import MEM_WAL, VERSIONS, Storage, base_manifest_paths, parse_base_manifest_version

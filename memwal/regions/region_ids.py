@@ -18,12 +18,12 @@ import lance
 import pyarrow as pa
 
 from memwal.base.index_details import RegionField, RegionSpec
+from memwal.columns.stored_fields import StoredField, read_dataset_fields, read_entry_fields
 from memwal.errors import LanceGatewayError, PreconditionError, build_read_error, is_storage_failure
 from memwal.regions.generation_numbers import is_given_up
 from memwal.regions.manifest import RegionManifest, list_regions, read_latest_manifests
 from memwal.regions.wal import find_last_wal_position, has_unflushed_rows, read_wal_entry
 from memwal.storage.files import Storage, generation_directory
-from memwal.stored_fields import StoredField, read_dataset_fields, read_entry_fields
 from memwal.transforms.buckets import BucketHash
 from memwal.transforms.raw_values import parse_result_type
 from memwal.transforms.transforms import (

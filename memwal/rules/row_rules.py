@@ -10,7 +10,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memwal.blobs import build_plain_schema
+from memwal.columns.blobs import build_plain_schema
 from memwal.creating.columns import list_key_columns
 from memwal.errors import InvalidInputError
 from memwal.rules.constraints import Constraint, ConstraintKind, list_constraints

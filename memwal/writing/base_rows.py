@@ -23,10 +23,10 @@ from lance.fragment import FragmentMetadata
 from memwal.base.index_details import read_index_details, replace_details
 from memwal.base.repeated_rows import KeyHistory, find_repeated_rows
 from memwal.base.versions import NotCommittedError, commit_next, read_operation
-from memwal.blobs import build_plain_schema
+from memwal.columns.blobs import build_plain_schema
+from memwal.columns.lance_rows import export_rows
 from memwal.creating.columns import list_key_columns, list_not_null_columns
 from memwal.errors import LanceGatewayError, PreconditionError, UnavailableError, shorten_error
-from memwal.lance_rows import export_rows
 from memwal.rules import RowRules, read_row_rules
 from memwal.storage.files import Storage
 from memwal.writing.changes import FencedError, OutcomeUnknownError

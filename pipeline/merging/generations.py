@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from memwal.base.index_details import list_merged_generations, read_index_details
-from memwal.blobs import build_plain_schema, count_fitting_rows, list_blobs, open_for_reading
+from memwal.columns.blobs import build_plain_schema, count_fitting_rows, list_blobs, open_for_reading
+from memwal.columns.stored_fields import StoredField, read_dataset_fields
 from memwal.errors import (
     CorruptDataError,
     InvalidInputError,
@@ -24,7 +25,6 @@ from memwal.lance_errors import is_absent, is_damaged, is_read_alone
 from memwal.regions.manifest import FlushedGeneration
 from memwal.rules import build_initial_column
 from memwal.storage.files import generation_directory
-from memwal.stored_fields import StoredField, read_dataset_fields
 from pipeline.jobs.lake import LakeTable
 
 _BATCH_ROWS = 65_536

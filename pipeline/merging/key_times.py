@@ -14,10 +14,10 @@ import pyarrow as pa
 
 from memwal.base.index_details import MemWalIndexDetails
 from memwal.base.version_list import list_versions
+from memwal.columns.stored_fields import TOMBSTONE, read_dataset_fields, read_entry_fields
 from memwal.regions.manifest import FlushedGeneration, RegionManifest
 from memwal.regions.wal import parse_wal_entry_position, read_wal_entry, wal_directory
 from memwal.storage.files import VERSIONS, base_manifest_paths, generation_directory
-from memwal.stored_fields import TOMBSTONE, read_dataset_fields, read_entry_fields
 from pipeline.jobs.lake import LakeTable
 from pipeline.merging.winners import read_keys
 

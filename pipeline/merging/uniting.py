@@ -19,13 +19,13 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from memwal.columns.stored_fields import read_dataset_fields, read_entry_fields
 from memwal.creating import list_key_columns
 from memwal.errors import PreconditionError, UnavailableError
 from memwal.regions.manifest import FlushedGeneration, RegionManifest, commit_manifest, read_latest_manifest
 from memwal.regions.region_ids import find_duplicate_regions, is_drained
 from memwal.regions.wal import has_unflushed_rows, read_wal_entry
 from memwal.storage.table_names import TableName
-from memwal.stored_fields import read_dataset_fields, read_entry_fields
 from memwal.writing import OpenTable, WriteOptions
 from memwal.writing.changes import SealedError
 from memwal.writing.region.claim import Claim

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as kinds
 
+from memwal.columns.stored_fields import TOMBSTONE, read_dataset_fields
 from memwal.creating import list_key_columns
 from memwal.errors import CorruptDataError, UnsupportedError
 from memwal.regions.manifest import FlushedGeneration
-from memwal.stored_fields import TOMBSTONE, read_dataset_fields
 from pipeline.jobs.lake import LakeTable
 from pipeline.merging.generations import MergedMeanwhileError, open_generation, scan
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 from pyspark.sql import types as spark
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from memwal.columns.stored_fields import is_list
 from memwal.errors import InvalidInputError, UnsupportedError
-from memwal.stored_fields import is_list
 from pipeline.source.options import quote_name
 
 MAX_PRECISION = 38

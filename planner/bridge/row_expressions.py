@@ -1,7 +1,7 @@
 """Rewrites expressions over one row for DataFusion, and evaluates them over batches of rows.
 
-DataFusion is never called on the thread of the caller, which may be one of DataFusion's own: a call there ends the
-process.
+DataFusion is never called on the thread of the caller, which may be one of DataFusion's own: that would end
+the process.
 """
 
 from __future__ import annotations

@@ -13,12 +13,12 @@ from typing import Any, overload
 import numpy as np
 import pyarrow as pa
 
+from memwal.columns.lance_rows import export_to_log
+from memwal.columns.stored_fields import TOMBSTONE
 from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError, find_storage_cause
 from memwal.lance_errors import is_invalid_input
-from memwal.lance_rows import export_to_log
 from memwal.regions.manifest import RegionManifest, commit_manifest, read_latest_manifest
 from memwal.regions.wal import WalEntry, find_appended_position
-from memwal.stored_fields import TOMBSTONE
 from memwal.writing.region.discarded_writers import DiscardedWriters
 from memwal.writing.region.doubts import InDoubtError
 from memwal.writing.table.open_table import OpenTable

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from memwal.columns.lance_rows import export_to_log
 from memwal.errors import InvalidInputError, UnavailableError
 from memwal.lance_errors import is_contested_claim, is_invalid_input, is_log_too_long
-from memwal.lance_rows import export_to_log
 from memwal.regions.generation_numbers import check_not_restarted
 from memwal.regions.manifest import RegionManifest, read_latest_manifest
 from memwal.regions.wal import (

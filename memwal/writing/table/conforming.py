@@ -6,13 +6,13 @@ from collections.abc import Collection, Sequence
 
 import pyarrow as pa
 
+from memwal.columns.stored_fields import FIELD_ID, TOMBSTONE
 from memwal.errors import (
     InvalidInputError,
 )
 from memwal.rules import (
     build_initial_column,
 )
-from memwal.stored_fields import FIELD_ID, TOMBSTONE
 
 
 def conform_rows(

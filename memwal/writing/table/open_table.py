@@ -17,7 +17,8 @@ from memwal.base.index_details import (
     read_base_manifest,
 )
 from memwal.base.table_mark import mark_table, read_table_mark
-from memwal.blobs import build_plain_schema
+from memwal.columns.blobs import build_plain_schema
+from memwal.columns.json_values import normalize_json
 from memwal.creating.columns import TABLE_ID, list_key_columns, list_not_null_columns
 from memwal.creating.tables import table_exists
 from memwal.errors import (
@@ -27,7 +28,6 @@ from memwal.errors import (
     UnavailableError,
     UnsupportedError,
 )
-from memwal.json_values import normalize_json
 from memwal.regions.region_ids import detect_bucket_hash
 from memwal.rules import (
     InitialValue,

@@ -27,9 +27,9 @@ import pyarrow.compute as pc
 from execnodes import ExecNode, TaskContext
 from execnodes.storage.source import ColumnCache, convert_entry
 from memwal.base.version_list import read_commit_time
+from memwal.columns.stored_fields import TOMBSTONE, read_entry_fields
 from memwal.errors import InvalidInputError, PreconditionError, UnsupportedError
 from memwal.regions.wal import WalEntry
-from memwal.stored_fields import TOMBSTONE, read_entry_fields
 from planner.scans.changes.base_commits import BaseCommit, list_commits, open_version
 from planner.scans.changes.changed_rows import plan_changed_rows
 from planner.scans.changes.key_parts import KeyPart

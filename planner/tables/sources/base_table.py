@@ -25,7 +25,8 @@ from memwal.base.index_details import (
     read_base_manifest,
 )
 from memwal.base.version_list import list_manifests
-from memwal.blobs import build_plain_schema, open_for_reading
+from memwal.columns.blobs import build_plain_schema, open_for_reading
+from memwal.columns.stored_fields import StoredField, read_dataset_fields
 from memwal.creating import list_key_columns, list_not_null_columns, table_exists
 from memwal.creating.columns import TABLE_ID
 from memwal.creating.key_index import FINDING_TYPES
@@ -52,7 +53,6 @@ from memwal.rules import (
     list_uuids,
 )
 from memwal.storage.files import FileIdentity, Storage, base_manifest_paths
-from memwal.stored_fields import StoredField, read_dataset_fields
 from planner.tables.shared.names import LocalOrigin
 from planner.tables.sources.read_together import TogetherReader
 

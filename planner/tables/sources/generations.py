@@ -19,11 +19,11 @@ from execnodes.rows.row_mask import OFFSET_BITS, OFFSET_MASK
 from execnodes.storage.data_files import Place, StoredFragment
 from execnodes.storage.source import LanceSource, combine_chunks
 from execnodes.storage.stored_dataset import StoredDataset
-from memwal.blobs import open_for_reading
+from memwal.columns.blobs import open_for_reading
+from memwal.columns.stored_fields import TOMBSTONE, StoredField
 from memwal.errors import CorruptDataError, LanceGatewayError, build_read_error, is_panic, shorten_error
 from memwal.lance_errors import is_absent
 from memwal.storage.files import generation_directory
-from memwal.stored_fields import TOMBSTONE, StoredField
 from planner.tables.sources.base_table import BaseTable, DatasetIndex, list_dataset_indexes
 from planner.tables.sources.keys import combine_key_columns
 from planner.tables.sources.read_together import Fragment

@@ -18,10 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from execnodes.storage.source import ColumnMapping, MemTableSource, combine_chunks, convert_entry
-from memwal.nested_nulls import push_nulls_down
+from memwal.columns.nested_nulls import push_nulls_down
+from memwal.columns.stored_fields import TOMBSTONE, read_entry_fields
 from memwal.regions.manifest import ReplayStart
 from memwal.regions.wal import WalEntry
-from memwal.stored_fields import TOMBSTONE, read_entry_fields
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.generations import LayerKeys
 from planner.tables.sources.keys import KeyHistory, combine_key_columns

@@ -19,9 +19,9 @@ import pyarrow as pa
 
 from execnodes.node import ROW_ADDRESS
 from execnodes.storage.source import ColumnMapping, LanceSource, StoredColumn
+from memwal.columns.stored_fields import TOMBSTONE
 from memwal.errors import UnsupportedError
 from memwal.storage.table_names import TableName
-from memwal.stored_fields import TOMBSTONE
 from planner.predicates.pruning import RegionAssignments
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.decoded_columns import StoredColumns

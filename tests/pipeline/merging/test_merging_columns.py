@@ -8,8 +8,8 @@ import lance
 import pyarrow as pa
 import pytest
 
+from memwal.columns.stored_fields import StoredField
 from memwal.errors import InvalidInputError
-from memwal.stored_fields import StoredField
 from pipeline.merging import merge
 from pipeline.merging.generations import Reader
 from tests.support.lake.merged import MergedTable

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from memwal.blobs import build_plain_schema
+from memwal.columns.blobs import build_plain_schema
 from memwal.creating import NOT_NULL
 from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, PreconditionError
 from memwal.rules import (

@@ -10,6 +10,7 @@ from typing import Any
 import lance
 import pyarrow as pa
 
+from memwal.columns.stored_fields import read_dataset_fields, read_entry_fields
 from memwal.creating import list_region_columns
 from memwal.creating.columns import list_not_null_columns
 from memwal.creating.fields import change_fields, find_last_field_id, record_last_field_id
@@ -24,7 +25,6 @@ from memwal.rules import (
 )
 from memwal.rules.defaults import Change
 from memwal.rules.filled_columns import write_filled_columns
-from memwal.stored_fields import read_dataset_fields, read_entry_fields
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.state.table import Table
 from planner.writes.ddl.statement import FindRows, check_column, commit_change

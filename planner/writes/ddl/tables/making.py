@@ -12,7 +12,7 @@ import pyarrow as pa
 from lance.fragment import FragmentMetadata
 
 from memwal.base.table_place import reserve_place
-from memwal.blobs import build_plain_schema
+from memwal.columns.blobs import build_plain_schema
 from memwal.creating import (
     MemWalOptions,
     build_stored_schema,

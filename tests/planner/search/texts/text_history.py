@@ -17,7 +17,7 @@ from execnodes.search.source import SCORE, SOURCE, IndexDescription, SearchSourc
 from execnodes.storage.source import ColumnMapping, LanceSource, MemTableSource, StoredColumn
 from execnodes.text.query.clauses import analyze
 from execnodes.text.query.query import TextQuery, convert_to_lance_query
-from memwal.stored_fields import TOMBSTONE
+from memwal.columns.stored_fields import TOMBSTONE
 from planner.search.plan_search import plan_text
 from planner.search.sources.source_texts import SourceTexts
 from planner.tables.sources.caches import ByteCache

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from memwal.columns.json_values import decode_json, encode_json, normalize_json
+from memwal.columns.nested_fields import map_values, replace_fields
 from memwal.errors import InvalidInputError
-from memwal.json_values import decode_json, encode_json, normalize_json
-from memwal.nested_fields import map_values, replace_fields
 
 NUMBER, TEXT = pa.int64(), pa.string()
 

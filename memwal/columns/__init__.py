@@ -1,0 +1,1 @@
+"""Columns as Lance stores them: by field id, with blobs, JSON, nested fields and their NULLs."""
