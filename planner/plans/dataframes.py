@@ -186,14 +186,14 @@ class Frames:
             replan = partial(plan_text, context, bound.kind, values=values)
             plan_part = partial(self._plan_part, context, values, {})
             types = {name: value.type for name, value in values.items()}
-            told = {
+            typed = {
                 one.private_name: mark_uuids(
                     columns[one.private_name], catalog.table(one.table, one.as_of).base.uuid_columns
                 )
                 for one in bound.references
             }
-            rewrite = partial(apply_rules, text, told, types, plan_part, self._operations, nulls)
-            text = self._rewritten.make(f"{nulls} {text}", told, types, rewrite)
+            rewrite = partial(apply_rules, text, typed, types, plan_part, self._operations, nulls)
+            text = self._rewritten.make(f"{nulls} {text}", typed, types, rewrite)
             if not WRITERS.isdisjoint(bound.json_functions):
                 text, written = (
                     mark_json(one)

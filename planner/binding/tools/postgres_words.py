@@ -71,7 +71,7 @@ def postgres_words(tree: Tree) -> None:
         if column.args.get("table") and column.text("db") == PG_CATALOG and not column.args.get("catalog"):
             tree.is_changed = True
             column.set("db", None)
-    # Casts come first, since calls in them say what they give.
+    # Casts come first: the type of a cast depends on the call in it.
     for node in list(tree.root.find_all(exp.Cast, exp.DataType, exp.Collate, exp.Operator))[::-1]:
         _write_syntax(tree, node)
     for whole, call in list_plain_calls(tree, PG_CATALOG):
@@ -93,7 +93,7 @@ def speak_datafusion_sql(sql: str) -> str:
 
 def _write_syntax(tree: Tree, node: exp.Expr) -> None:
     if isinstance(node, exp.Collate):
-        # It says nothing where texts have one order.
+        # COLLATE has no effect, since texts have one order.
         if node.expression.name in {"default", "C"}:
             tree.replace(node, node.this.copy())
     elif isinstance(node, exp.Operator):

@@ -160,7 +160,7 @@ class _Merging:
         distinct = select.args.get("distinct")
         compared = distinct.args.get("on") if distinct is not None else None
         self._write_columns(compared)
-        # An output's name stands for the output; but DataFusion compares the texts of DISTINCT ON.
+        # In ORDER BY, the name of an output means the output. In DISTINCT ON, DataFusion compares texts.
         self._write_columns(select.args.get("order"), without=frozenset() if compared else frozenset(outputs))
         select.set("expressions", written)
 

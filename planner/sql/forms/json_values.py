@@ -23,7 +23,7 @@ _OBJECTS_OF_ROWS: Final = frozenset(
 )
 _OF_ROWS: Final = _OBJECTS_OF_ROWS | {"JSON_ARRAYAGG", "JSON_AGG", "JSONB_AGG", "JSON_GROUP_ARRAY"}
 _LEAVES_OUT_NULL: Final = frozenset({"JSON_ARRAY", "JSON_ARRAYAGG"})
-"""Functions that leave NULL out, as in the standard, unless their call says otherwise."""
+"""Functions that leave NULL out, as in the standard, unless their call has NULL ON NULL."""
 _SETTERS: Final = frozenset({"JSON_SET", "JSON_INSERT", "JSON_REPLACE"})
 _CHANGES: Final = frozenset({"JSON_REMOVE", "JSON_MERGE_PATCH", "JSONB_SET"})
 _EXTRACTS: Final = frozenset({"JSON_EXTRACT", "JSON_EXTRACT_PATH"})

@@ -121,7 +121,7 @@ def apply_rules(
         schemas: name of a table in the text -> its columns.
         types: name of a parameter, without "$" -> its type.
         find_schema: plans a query over the same tables and parameters, and returns the schema of its result.
-        operations: their types as other texts have told them, by the same settings of DataFusion.
+        operations: types of operations that are known from other texts, with the same settings of DataFusion.
         nulls: names of the parameters that are NULL, without "$".
 
     Returns:

@@ -44,7 +44,7 @@ _READ_UNITS: Final = {
 def read_texts(tree: Tree) -> None:
     """Give times that are read from texts their type.
 
-    These functions of DataFusion 55 are said to give times of the session's time zone, and give those of
+    DataFusion 55 documents that these functions give times of the session's time zone, and give those of
     texts none: a plan over rows then fails. The optimizer leaves casts out of comparisons that change
     nothing, as it believes, but for nullif(). Constants are right.
 

@@ -47,7 +47,7 @@ class Group:
     Attributes:
         use: of their values.
         node: whose operands they are.
-        members: the expressions; a subquery stands for its only column.
+        members: the expressions; a subquery is one, for its only column.
     """
 
     use: Use

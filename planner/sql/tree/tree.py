@@ -234,7 +234,7 @@ class Tree:
         return found if len(found) == len(outputs) else ()
 
     def find_fields(self, output: exp.Expr) -> Sequence[pa.Field]:
-        """Return the columns that an output of a SELECT stands for, without an alias; none if not known."""
+        """Return the columns that an output of a SELECT gives, without an alias; none if they are not known."""
         select = output.parent_select
         if select is None:
             return ()

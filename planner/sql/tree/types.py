@@ -75,7 +75,7 @@ class Types:
             above = above.parent
 
     def find(self, node: exp.Expr) -> pa.DataType | None:
-        """Return the type of an expression; None if only a plan of the statement tells it."""
+        """Return the type of an expression; None if it is not known without a plan of the statement."""
         known = self._kinds.get(id(node))
         if known is None:
             known = self._kinds[id(node)] = node, self._find(node)

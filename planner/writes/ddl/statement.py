@@ -271,7 +271,7 @@ def flush_logs_if_possible(table: Table) -> None:
     Raises:
         UnavailableError: a region could not be had in time.
     """
-    # PreconditionError: no region spec says which rows belong where, so only their own writers can.
+    # PreconditionError: the regions have no region spec, so only their own writers can flush them.
     with suppress(NotOwnerError, PreconditionError, UnsupportedError):
         flush_logs(table)
 

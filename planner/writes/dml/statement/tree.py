@@ -1,7 +1,7 @@
 """Reads a statement that writes as one tree, whose parts know their places in the text.
 
-Queries of the statement are made of its text, see `planner.writes.dml.statement.text.Splice`; the tree says
-what its parts are, and where they begin and end.
+Queries of the statement are made of its text, see `planner.writes.dml.statement.text.Splice`; the tree has
+its parts, and where they begin and end.
 """
 
 from __future__ import annotations
