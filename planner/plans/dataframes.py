@@ -167,10 +167,8 @@ class Frames:
         )
         columns = {name: leaf.schema for name, leaf in leaves.items()}
         schemas = list(columns.values())
-        join = partial(self._join_subqueries, bound, values, register, columns)
-        names: Mapping[str, str] = {}
         try:
-            text, names = join(text)
+            text, names = self._join_subqueries(bound, values, register, columns, text)
             if not moving:
                 text = keep_conditions_in_place(text)
             written = text

@@ -13,7 +13,7 @@ _ORDERED: Final = frozenset({"ARRAY_AGG", "STRING_AGG", "LISTAGG"})
 _NAMES: Final = "(?:array_agg|string_agg|listagg)"
 
 
-@for_texts(r"\bcount\s*\(\s*distinct\b[^)]*[,(]")
+@for_texts(r"\bcount\s*\(\s*distinct\b[^),(]*[,(]")
 def counted_rows(tree: Tree) -> None:
     """Count distinct rows of several values, of which DataFusion takes only one.
 

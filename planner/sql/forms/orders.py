@@ -36,7 +36,7 @@ def order_by_all(tree: Tree) -> None:
         tree.is_changed = True
 
 
-@for_texts(r"\bselect\s+distinct\b.*\border\s+by\b")
+@for_texts(r"\bselect\s+distinct\b", r"\border\s+by\b")
 def orders_of_distinct(tree: Tree) -> None:
     """Sort distinct rows by the number of an output that a key repeats; DataFusion sorts by columns alone.
 

@@ -34,8 +34,8 @@ _UNREAD: Final = (
 
 @for_texts(
     r"sample\b|pivot\b|\bfor\s+(?:no\s|key\s|update|share)|\bwith\s+(?:rollup|cube|totals)|\bconnect\s"
-    r"|\bsimilar\s|\bnatural\s+(?:left|right|full)|\*\s*ilike\b|\[.*\bfor\b|\bas\s+(?:not\s+)?(?:materialized\s*)?\(\s*"
-    r"(?:insert|merge|delete|update)\b|\bdistinct\s+from\b.*\b(?:and|or)\b"
+    r"|\bsimilar\s|\bnatural\s+(?:left|right|full)|\*\s*ilike\b|\bfor\s+[\w\"]+\s+in\b|\bas\s+(?:not\s+)?(?:materialized\s*)?\(\s*"
+    r"(?:insert|merge|delete|update)\b|\bdistinct\s+from\b"
 )
 def misread_clauses(tree: Tree) -> None:
     """Write IS DISTINCT FROM beside AND in brackets, and refuse clauses that DataFusion leaves out.

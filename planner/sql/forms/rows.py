@@ -8,16 +8,15 @@ from typing import Final
 from sqlglot import exp
 
 from memwal.errors import UnsupportedError
-from planner.sql.tree.tree import Tree, for_texts, is_unstable
+from planner.sql.tree.tree import GAP, Tree, for_texts, is_unstable
 
-_GAP: Final = r"(?:\s|--[^\n]*\n|/\*.*?\*/)*+"
-_BRACKET: Final = rf"(?:row\b{_GAP})?\("
+_BRACKET: Final = rf"(?:row\b{GAP})?\("
 _STRICT: Final[dict[type[exp.Expr], type[exp.Expr]]] = {exp.LTE: exp.LT, exp.GTE: exp.GT}
 _COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 _SIMPLE: Final = (exp.Column, exp.Literal, exp.Parameter, exp.Anonymous, exp.Paren, exp.Null, exp.Boolean)
 
 
-@for_texts(rf"\bin{_GAP}\({_GAP}values\b")
+@for_texts(rf"\bin{GAP}\({GAP}values\b")
 def listed_values(tree: Tree) -> None:
     """Write VALUES behind IN as a list.
 
@@ -35,8 +34,8 @@ def listed_values(tree: Tree) -> None:
 
 
 @for_texts(
-    rf"\){_GAP}(?:(?:=|<>|!=|[<>]=?){_GAP}{_BRACKET}|(?:not\b{_GAP})?between\b{_GAP}{_BRACKET}"
-    rf"|(?:not\b{_GAP})?in{_GAP}\({_GAP}(?:\(|(?:select|with|values|row)\b))"
+    rf"\){GAP}(?:(?:=|<>|!=|[<>]=?){GAP}{_BRACKET}|(?:not\b{GAP})?between\b{GAP}{_BRACKET}"
+    rf"|(?:not\b{GAP})?in{GAP}\({GAP}(?:\(|(?:select|with|values|row)\b))"
 )
 def row_values(tree: Tree) -> None:
     """Compare rows field by field, as the standard does.

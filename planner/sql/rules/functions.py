@@ -80,7 +80,7 @@ def _find_patterns(root: exp.Expr) -> Iterator[exp.Expr]:
 _NEIGHBOURS: Final = frozenset({"lag", "lead"})
 
 
-@for_texts(r"\b(?:lag|lead)\s*\(.*,.*,")
+@for_texts(r"\b(?:lag|lead)\s*\(", r",.*,")
 def defaults_of_rows(tree: Tree) -> None:
     """Write a default of `lag` and `lead` that is computed as the value where there is no such row.
 

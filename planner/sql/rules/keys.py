@@ -53,7 +53,7 @@ _CONDITIONS: Final = (exp.Where, exp.Join, exp.Having, exp.Qualify)
 
 
 @for_texts(
-    r"(?:\b\d[\w.]*|'|\b(?:end|null|true|false|current_\w+))\s*(?:=|<(?!>)|>)"
+    r"(?:(?<![\w.])\d[\w.]*+|'|\b(?:end|null|true|false|current_\w+))\s*(?:=|<(?!>)|>)"
     r"|[)\]}]\s*(?:=|[<>]=?)\s*(?![\d'$>=])"
 )
 def constant_sides(tree: Tree) -> None:
@@ -78,7 +78,7 @@ def constant_sides(tree: Tree) -> None:
             tree.replace(node, _OPPOSITES[type(node)](this=value, expression=constant))
 
 
-@for_texts(r"\bgroup\s+by\b.*,")
+@for_texts(r"\bgroup\s+by\b", r",")
 def repeated_groups(tree: Tree) -> None:
     """Leave out keys of GROUP BY that are others: by their number, or with the name of their relation.
 
@@ -184,7 +184,7 @@ _LEAST: Final = "CAST('-inf' AS DOUBLE)"
 _GREATEST: Final = "CAST('inf' AS DOUBLE)"
 
 
-@for_texts(r"\b(?:min|max|count)\b", r"\bgroup\b|\bover\b.*\b(?:rows|range|groups)\b")
+@for_texts(r"\b(?:min|max|count)\b", r"\bgroup\b|\bover\b", r"\bgroup\b|\b(?:rows|range|groups)\b")
 def extremes(tree: Tree) -> None:
     """Compute the extremes of numbers in groups from those without NaN, and hide what counts a frame.
 

@@ -54,7 +54,8 @@ _PER_SECOND: Final = MappingProxyType({"s": 1, "ms": 1_000, "us": 1_000_000})
 
 
 @for_texts(
-    rf"'\s*{_LATE_YEAR}-\d|timestamp\[.*\b(?:date_?trunc|date_bin)\b|timestamp\[ns.*\b(?:date_?part|extract)\b"
+    rf"'\s*{_LATE_YEAR}-\d|timestamp\[",
+    rf"'\s*{_LATE_YEAR}-\d|\b(?:date_?trunc|date_bin)\b|\b(?:date_?part|extract)\b",
 )
 def late_instants(tree: Tree) -> None:
     """Keep DataFusion from bringing times to nanoseconds that have none.

@@ -229,11 +229,12 @@ _GROWING: Final = {
     for what, at in (("append", 0), ("push_back", 0), ("prepend", 1), ("push_front", 1))
 }
 """Function that adds an element -> which argument the list is."""
+_QUANTIFIED: Final = r"\b(?:any|some|all)\s*\(\s*(?:array\b|make_array\b|\[)"
 
 
 @for_texts(
-    r"\b(?:any|some|all)\s*\(\s*(?:array\b|make_array\b|\[)"
-    r"|fixed_?size_?list.*_(?:append|prepend|push)|_(?:append|prepend|push).*fixed_?size_?list"
+    rf"{_QUANTIFIED}|fixed_?size_?list",
+    rf"{_QUANTIFIED}|_(?:append|prepend|push)",
 )
 def listed_arrays(tree: Tree) -> None:
     """Compare with the values of an array one by one, since an array has one type.

@@ -51,7 +51,7 @@ def logarithms(tree: Tree) -> None:
             tree.replace(call, exp.Paren(this=quotient))
 
 
-@for_texts(r"(?:\bu?int(?:8|16|32)\b|\buint64\b|\b(?:tinyint|smallint|int|integer|unsigned)\b).*[-+*]")
+@for_texts(r"(?:\bu?int(?:8|16|32)\b|\buint64\b|\b(?:tinyint|smallint|int|integer|unsigned)\b)", r"[-+*]")
 def integer_arithmetic(tree: Tree) -> None:
     """Add, subtract and multiply integers as BIGINT, and unsigned ones of 64 bits as decimals.
 

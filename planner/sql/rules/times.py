@@ -116,8 +116,8 @@ _COARSE: Final = r"timestamp[\[(](?:s|ms|us|second|milli|micro|[0-6]\b)"
 
 
 @for_texts(
-    rf"{_COARSE}.*(?:\btimestamp(?:tz)?\s*'|\bdate)|(?:\bdate|\btimestamp(?:tz)?\s*').*{_COARSE}"
-    rf"|{_COARSE}.*:\d\d\.\d|(?:date|{_COARSE}).*(?:as\s+|::\s*)timestamp"
+    rf"{_COARSE}|date",
+    r"\btimestamp(?:tz)?\s*'|\bdate|:\d\d\.\d|(?:as\s+|::\s*)timestamp",
 )
 def time_units(tree: Tree) -> None:
     """Read a literal of a time, and a date, in the unit of the times beside it, if that holds its digits.

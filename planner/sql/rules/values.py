@@ -46,9 +46,16 @@ def null_replacements(tree: Tree) -> None:
 _KEPT: Final[frozenset[Family]] = frozenset({"decimal", "floating", "integer", "text"})
 
 
+_CLAUSES: Final = r"\b(?:where|having|on)[\s(]+\$\d"
+_UNIFYING: Final = (
+    r"\b(?:coalesce|nvl2?|ifnull|nullif|greatest|least|make_array|case|array|union|except|intersect)\b"
+)
+
+
 @for_texts(
-    r"\b(?:coalesce|nvl2?|ifnull|nullif|greatest|least|make_array|case|array|union|except|intersect)\b.*['$]"
-    r"|\b(?:bool|boolean|true|false)\b.*\bbetween\b.*'|^[^$]*\$\d.*\b(?:union|except|intersect)\b|\b(?:where|having|on)[\s(]+\$\d"
+    rf"{_UNIFYING}|\b(?:bool|boolean|true|false)\b|{_CLAUSES}",
+    rf"{_UNIFYING}|\bbetween\b|{_CLAUSES}",
+    r"['$]",
 )
 def untyped_values(tree: Tree) -> None:
     """Cast a text literal, and a parameter of an unknown type, beside values that are no numbers or texts.
@@ -116,7 +123,7 @@ _LENGTHS: Final = {"LENGTH": "/ 2", "OCTET_LENGTH": "/ 2", "BIT_LENGTH": "* 4"}
 """Name -> the length of bytes by that of their digits in hexadecimal."""
 
 
-@for_texts(r"large_?binary|fixed_?size_?binary|binary.*(?:length|\bnull\b)|length.*x'")
+@for_texts(r"binary|x'", r"large_?binary|fixed_?size_?binary|length|\bnull\b")
 def mixed_bytes(tree: Tree) -> None:
     """Cast bytes of several types to one.
 
@@ -175,7 +182,7 @@ def _choose(kinds: Kinds) -> Sequence[Cast | None]:
     return [cast if len(found) > 1 and kind in found and kind != target else None for kind in kinds]
 
 
-@for_texts(r"arrow\.uuid.*(?:'[0-9a-f]{8}-|\$\d|\?)")
+@for_texts(r"arrow\.uuid", r"'[0-9a-f]{8}-|\$\d|\?")
 def uuid_literals(tree: Tree) -> None:
     """Write what is compared with a UUID in small letters, as columns of UUIDs have it.
 

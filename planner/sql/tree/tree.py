@@ -39,6 +39,8 @@ _TESTS: Final[tuple[tuple[Callable[[pa.DataType], bool], Family], ...]] = (
 )
 
 
+GAP: Final = r"(?:\s|--[^\n]*\n|/\*.*?\*/)*+"
+"""Pattern of what may be between two tokens; possessive, or many comments would take exponential time."""
 _CAPITALS: Final = re.compile(r"(?<!\\)[A-Z]+")
 
 
@@ -234,7 +236,7 @@ class Tree:
         return found if len(found) == len(outputs) else ()
 
     def find_fields(self, output: exp.Expr) -> Sequence[pa.Field]:
-        """Return the columns that an output of a SELECT gives, without an alias; none if they are not known."""
+        """Return the columns that an output of a SELECT gives, without an alias; none if not known."""
         select = output.parent_select
         if select is None:
             return ()
