@@ -8,6 +8,7 @@ private, views are expanded, and the types of columns and parameters are known.
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final, Generic, TypeVar
 
@@ -97,7 +98,7 @@ RULES: Final[tuple[Rule, ...]] = (
     cast_keys,
     constant_sides,
 )
-_KEPT_TEXTS: Final = 1024
+_KEPT_CHARACTERS: Final = 4 << 20
 _WORDS: Final = re.compile(r"\w+")
 _WITHOUT_NAMES: Final = re.compile(
     r"""(?<!\()\*|\*(?!\))|\b(?:natural|table)\b|"\s*(?:\bas\b\s*)?(?:"[^"]*"|\w+)\s*\("""
@@ -156,9 +157,10 @@ class KeptTexts(Generic[_T]):
     """
 
     def __init__(self) -> None:
-        self._kept: LRUCache[str, tuple[Mapping[str, pa.Schema], Mapping[str, pa.DataType], _T]] = LRUCache(
-            _KEPT_TEXTS
+        self._kept: LRUCache[str, tuple[Mapping[str, pa.Schema], Mapping[str, pa.DataType], _T, int]] = (
+            LRUCache(_KEPT_CHARACTERS, getsizeof=lambda kept: kept[3])
         )
+        self._lock = threading.Lock()
 
     def make(
         self,
@@ -168,11 +170,16 @@ class KeptTexts(Generic[_T]):
         make: Callable[[], _T],
     ) -> _T:
         """Return what was made of a text, or make it."""
-        kept = self._kept.get(sql)
+        with self._lock:
+            kept = self._kept.get(sql)
         if kept is not None and kept[0] == schemas and kept[1] == types:
             return kept[2]
         made = make()
-        self._kept[sql] = schemas, types, made
+        # What is made is about as long as the text.
+        size = 256 + 2 * len(sql)
+        if size <= _KEPT_CHARACTERS:
+            with self._lock:
+                self._kept[sql] = schemas, types, made, size
         return made
 
 

@@ -23,10 +23,10 @@ from planner.sql.subqueries.relations.unnests import has_unnests, join_unnests
 from planner.sql.subqueries.repeatable import READ_ONCE
 from planner.sql.subqueries.scopes import Scopes
 from planner.sql.subqueries.sites import Site, find_sites, find_sites_in
-from planner.sql.subqueries.statements import RewritingError, parse_query, write_query
+from planner.sql.subqueries.statements import RewritingError, parse_query
 from planner.sql.subqueries.totals import divide_totals, list_groups, name_outputs
 from planner.sql.subqueries.trees import Fresh, aliased, derived, has_aggregates, key_of, queries_in, shown
-from planner.sql.tree.dialect import find_query
+from planner.sql.tree.dialect import find_query, write_sql
 from planner.sql.tree.queries import SUBQUERIES
 from planner.sql.tree.tree import Tree
 
@@ -136,7 +136,7 @@ def _join(before: str, root: exp.Query, scopes: Scopes) -> JoinedStatement:
     if not rewriting.is_changed:
         msg = "it has no subquery that is joined"
         raise RewritingError(msg)
-    return JoinedStatement(before + write_query(root), names)
+    return JoinedStatement(before + write_sql(root), names)
 
 
 def name_results(tree: exp.Expr, fresh: Fresh) -> dict[str, str]:

@@ -28,11 +28,6 @@ def parse_query(sql: str) -> exp.Query:
     return tree
 
 
-def write_query(tree: exp.Expr) -> str:
-    """Write a tree as text for DataFusion."""
-    return dialect.write_sql(tree)
-
-
 def _settle(node: exp.Expr) -> None:
     """Give a node the form in which subqueries are rewritten."""
     if isinstance(node, exp.Identifier) and not node.quoted:

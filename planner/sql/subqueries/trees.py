@@ -9,7 +9,8 @@ from typing import Final
 from sqlglot import exp
 
 from memwal.transforms.determinism import has_unstable_call
-from planner.sql.subqueries.statements import RewritingError, write_query
+from planner.sql.subqueries.statements import RewritingError
+from planner.sql.tree.dialect import write_sql
 from planner.sql.tree.queries import is_aggregate, whole_call, without_subqueries
 
 SCOPE: Final = "scope"
@@ -201,7 +202,7 @@ def key_of(node: exp.Expr) -> str:
         owner = column.meta.get(OWNER)
         if owner is not None:
             column.set("table", exp.Identifier(this=f"{column.meta[SCOPE]}.{owner}", quoted=True))
-    return write_query(node)
+    return write_sql(node)
 
 
 def name_of(item: exp.Expr) -> str:
@@ -224,7 +225,7 @@ def shown(node: exp.Expr) -> str:
         name.args["quoted"] = False
     for function in node.find_all(exp.Anonymous):
         function.set("this", function.name.lower())
-    return write_query(node)
+    return write_sql(node)
 
 
 def replace(node: exp.Expr, new: exp.Expr) -> exp.Expr:
