@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 
+import pyarrow as pa
 from sqlglot import exp
 
 from planner.sql.rules.values import write_null
@@ -148,8 +149,9 @@ def computed_sort_keys(tree: Tree) -> None:
         SELECT id FROM t ORDER BY exp(x / 10)
     ->  SELECT id FROM t ORDER BY coalesce(exp(x / 10), NULL)
     """
+    nested = {column.name for column in tree.columns if pa.types.is_nested(column.type)}
     for key in list(_find_keys(tree.root)):
-        if _is_misleading(key):
+        if _is_misleading(key, nested):
             hidden = exp.Anonymous(this="coalesce", expressions=[key.copy(), _write_null(tree, key)])
             tree.replace(key, hidden)
 
@@ -159,16 +161,29 @@ def _write_null(tree: Tree, key: exp.Expr) -> exp.Expr:
     return write_null(tree, key) if has_bytes else exp.Null()
 
 
-def _is_misleading(key: exp.Expr) -> bool:
-    """Return whether DataFusion may derive an order of an expression that it does not find again."""
+def _is_misleading(key: exp.Expr, nested: Collection[str]) -> bool:
+    """Return whether DataFusion may derive an order of an expression that it does not find again.
+
+    Args:
+        key: the expression.
+        nested: names of columns that may have fields, which are computed.
+    """
     operation = key.unnest()
     if isinstance(operation, exp.Column) or not operation.find(exp.Column):
         return False
     operands = [operand.unnest() for operand in operation.iter_expressions()]
     if isinstance(operation, _PLAIN):
-        return any(map(_is_misleading, operands))
-    is_partial = isinstance(operation, exp.Anonymous) and operation.name.upper() in _PARTIAL
-    return is_partial or any(not isinstance(one, exp.Column) and one.find(exp.Column) for one in operands)
+        return any(_is_misleading(operand, nested) for operand in operands)
+    if isinstance(operation, exp.In) or (
+        isinstance(operation, exp.Anonymous) and operation.name.upper() in _PARTIAL
+    ):
+        return True
+    return any(
+        any(part.name in nested for part in one.parts[:-1])
+        if isinstance(one, exp.Column)
+        else one.find(exp.Column) is not None
+        for one in operands
+    )
 
 
 def _find_keys(root: exp.Expr) -> Iterator[exp.Expr]:

@@ -29,3 +29,13 @@ SELECT id, rank() OVER (ORDER BY coalesce(log2(n), NULL)) FROM p ORDER BY coales
 SELECT id, n, price, f FROM p ORDER BY ln(abs(n) + 1) + price, 1 - abs(f) * n
 --
 SELECT id, n, price, f FROM p ORDER BY coalesce(ln(abs(n) + 1) + price, NULL), 1 - abs(f) * n
+
+## a function of a field of a column
+SELECT id, count(*) OVER (PARTITION BY abs(lists.st.x), abs(lists.id)) FROM lists ORDER BY st['x']
+--
+SELECT id, count(*) OVER (PARTITION BY coalesce(abs(lists.st.x), NULL), abs(lists.id)) FROM lists ORDER BY st['x']
+
+## a list among lists
+SELECT id, rank() OVER (ORDER BY l IN (m)) FROM lists
+--
+SELECT id, rank() OVER (ORDER BY coalesce(l IN (m), NULL)) FROM lists

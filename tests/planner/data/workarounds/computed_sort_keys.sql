@@ -9,3 +9,8 @@ SELECT x, count(*) OVER (PARTITION BY exp(x / 10)) AS n FROM (VALUES (20.0)) AS 
 SELECT x, rank() OVER (ORDER BY ln(x)) AS n FROM (VALUES (20.0)) AS t(x)
 --
 20.0 | 1
+
+## a function of a field of a column
+SELECT abs(st['x']) AS x, count(*) OVER (PARTITION BY abs(st['x'])) AS n FROM (VALUES (struct(1 AS x))) AS t(st)
+--
+1 | 1
