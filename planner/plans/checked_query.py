@@ -26,6 +26,7 @@ from planner.plans.checks.unplanned_subqueries import (
     UNPLANNED,
     UnplannedSubqueryError,
     has_joined_subqueries,
+    has_subqueries,
 )
 from planner.plans.dataframes import Frames
 from planner.plans.errors import misses_columns, result_differs_error, schema_changed_error
@@ -148,7 +149,8 @@ class CheckedQuery:
             with_placeholders = frames.plan(bound, run, None, catalog, typing=True)
             with suppress(InvalidInputError):  # of types that are not known without values
                 frames.refuse_unplanned(with_placeholders, bound, run)
-            if misses_columns(frames.try_optimizing(with_placeholders)):
+            # It has no type of a parameter in a branch of a set operation either.
+            if has_subqueries(with_placeholders) and misses_columns(frames.try_optimizing(with_placeholders)):
                 raise UnplannedSubqueryError(UNPLANNED)
         frames.refuse_unplanned(frame, bound, run)
         if not (INVOLVED.search(text) and has_joined_subqueries(frame)):

@@ -17,13 +17,19 @@ from cachetools import LRUCache
 
 from planner.sql.rules.decimals import (
     ceilings,
-    decimal_elements,
     decimal_literals,
     decimals_as_doubles,
     rounded_decimals,
     wide_decimals,
 )
-from planner.sql.rules.functions import defaults_of_rows, dotted_fields, matched_texts, padded_texts
+from planner.sql.rules.elements import listed_numbers
+from planner.sql.rules.functions import (
+    defaults_of_rows,
+    dotted_fields,
+    matched_texts,
+    padded_texts,
+    sets_of_texts,
+)
 from planner.sql.rules.keys import cast_keys, computed_sort_keys, constant_sides, extremes, repeated_groups
 from planner.sql.rules.late_instants import late_instants
 from planner.sql.rules.lists import (
@@ -33,7 +39,13 @@ from planner.sql.rules.lists import (
     listed_arrays,
     separate_lists,
 )
-from planner.sql.rules.numbers import integer_arithmetic, logarithms, number_texts, powers, real_literals
+from planner.sql.rules.numbers import (
+    integer_arithmetic,
+    logarithms,
+    number_texts,
+    real_literals,
+    signed_zeros,
+)
 from planner.sql.rules.subqueries import outer_qualifiers, quantified_comparisons, scalar_subqueries
 from planner.sql.rules.times import (
     multiplied_intervals,
@@ -61,13 +73,12 @@ RULES: Final[tuple[Rule, ...]] = (
     outer_qualifiers,
     separate_lists,
     computed_lists,
-    powers,
     null_replacements,
     logarithms,
     listed_arrays,
     number_texts,
     decimal_literals,
-    decimal_elements,
+    listed_numbers,
     decimals_as_doubles,
     real_literals,
     rounded_decimals,
@@ -84,8 +95,10 @@ RULES: Final[tuple[Rule, ...]] = (
     mixed_bytes,
     lossy_casts,
     integer_arithmetic,
+    signed_zeros,
     disjoint_lists,
     matched_texts,
+    sets_of_texts,
     contained_lists,
     repeated_groups,
     windows_of_times,

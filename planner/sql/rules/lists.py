@@ -245,7 +245,7 @@ def listed_arrays(tree: Tree) -> None:
     DataFusion adds an element to the elements that lie below a vector that is NULL.
 
         SELECT array_append(v, 1) FROM t
-    ->  SELECT array_append(CASE WHEN v IS NOT NULL THEN arrow_cast(v, 'List(Float32)') END, 1) FROM t
+    ->  SELECT array_append(coalesce(arrow_cast(v, 'List(Float32)'), arrow_cast([], ..)), 1) FROM t
     """
     for call in list(tree.root.find_all(exp.Anonymous))[::-1]:
         at = _GROWING.get(call.name.casefold())
@@ -253,11 +253,9 @@ def listed_arrays(tree: Tree) -> None:
             kind = tree.find_type(call.expressions[at])
             if kind is not None and pa.types.is_fixed_size_list(kind):
                 vector = call.expressions[at]
-                branch = exp.If(
-                    this=vector.copy().is_(exp.null()).not_(),
-                    true=cast_to(vector.copy(), pa.list_(kind.value_type)),
-                )
-                tree.replace(vector, exp.Case(ifs=[branch]))
+                copies = cast_to(vector.copy(), pa.list_(kind.value_type))
+                empty = cast_to(exp.Array(expressions=[]), pa.list_(kind.value_type))
+                tree.replace(vector, exp.Anonymous(this="coalesce", expressions=[copies, empty]))
     for node in list(tree.root.find_all(exp.EQ, exp.NEQ))[::-1]:
         quantified = node.expression
         of_all = isinstance(node, exp.NEQ)
