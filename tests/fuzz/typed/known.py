@@ -85,7 +85,7 @@ MEANT: Sequence[Known] = (
     Known(
         "`r = 4.44` of a `REAL`",
         "place (JOIN VALUES|IN subquery)",
-        r"((float|vector)_|REAL).*(VALUES|SELECT) \(?-?\d*\.\d",
+        r"(?=.*((float|vector)_|REAL))(?=.*(VALUES|SELECT) \(?-?\d*\.\d)",
     ),
     Known(
         "a `DECIMAL` beside a `REAL`",
