@@ -69,7 +69,7 @@ MEANT: Sequence[Known] = (
     ),
     Known("`sign` of NaN", "postgres|duckdb", r"sign(um)?\(", "NaN"),
     Known("`upper('ß')`", "postgres|duckdb", "upper|initcap", "ß|SS"),
-    Known("a pattern that is none", "refused", "", "Regular expression did not compile"),
+    Known("a pattern that is none", "refused", "", "Regular expression did not compile|regex parse error"),
     Known("the least of an integer type", "refused", "", "overflow on abs"),
     Known(
         "the least of an integer type",

@@ -20,7 +20,13 @@ from planner.bridge.json.functions import WRITERS, register_json, register_write
 from planner.bridge.row_expressions import policy_context
 from planner.bridge.run_control import RunControl, run_isolated
 from planner.bridge.types.parameter_types import infer_parameter_types
-from planner.bridge.types.plain_types import TypeSet, bind_values, normalize_schema, refuse_untyped
+from planner.bridge.types.plain_types import (
+    TypeSet,
+    bind_values,
+    cast_values,
+    normalize_schema,
+    refuse_untyped,
+)
 from planner.plans.checks.coarse_instants import instants_of, may_lose_fractions, refuse_lost_fractions
 from planner.plans.errors import translate_error
 from planner.plans.forms.corrected_texts import plan_text
@@ -236,7 +242,7 @@ class RowsQuery:
 def conform(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     """Cast rows to the names and types of a schema, column by column."""
     columns = [
-        column if column.type.equals(field.type) else column.cast(field.type)
+        column if column.type.equals(field.type) else cast_values(column, field.type)
         for column, field in zip(rows.columns, schema, strict=True)
     ]
     return pa.Table.from_arrays(columns, schema=schema)
