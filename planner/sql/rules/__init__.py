@@ -40,6 +40,7 @@ from planner.sql.rules.lists import (
     separate_lists,
 )
 from planner.sql.rules.numbers import (
+    computed_counts,
     integer_arithmetic,
     logarithms,
     number_texts,
@@ -75,6 +76,7 @@ RULES: Final[tuple[Rule, ...]] = (
     computed_lists,
     null_replacements,
     logarithms,
+    computed_counts,
     listed_arrays,
     number_texts,
     decimal_literals,

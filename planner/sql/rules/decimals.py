@@ -18,7 +18,7 @@ MAX_DIGITS: Final = 38
 _MAX_COMPARED_DIGITS: Final = 76
 
 
-@for_texts(r"\.\d", r"decimal|numeric|\bdec\b")
+@for_texts(r"\.\d", r"decimal|numeric|\bdec\b|\bgcd\b|\blcm\b")
 def decimal_literals(tree: Tree) -> None:
     """Write a literal with a fraction as a decimal beside a decimal.
 
@@ -31,11 +31,13 @@ def decimal_literals(tree: Tree) -> None:
     for group in find_groups(tree):
         literals = [one for member in group.members for one in find_literals(member) or ()]
         others = [member for member in group.members if not find_literals(member)]
-        if not literals or not tree.may_mix(others, "decimal"):
+        # Divisors and multiples of a fraction are those of a decimal, also beside integers.
+        is_divided = isinstance(group.node, exp.Anonymous) and group.use is Use.COMPUTED
+        if not literals or not (is_divided or tree.may_mix(others, "decimal")):
             continue
         kinds = [tree.find_type(member) for member in others]
         most = _MAX_COMPARED_DIGITS if group.is_condition else MAX_DIGITS
-        _replace_literals(tree, literals, kinds, most)
+        _replace_literals(tree, literals, kinds, most, is_exact=is_divided)
     for branches in find_unions(tree):
         for at in range(len(branches[0].fields)):
             found = [find_literals(branch.items[at]) if branch.items else None for branch in branches]
@@ -49,12 +51,25 @@ def decimal_literals(tree: Tree) -> None:
 
 
 def _replace_literals(
-    tree: Tree, literals: Sequence[exp.Literal], kinds: Sequence[pa.DataType | None], most: int
+    tree: Tree,
+    literals: Sequence[exp.Literal],
+    kinds: Sequence[pa.DataType | None],
+    most: int,
+    *,
+    is_exact: bool = False,
 ) -> None:
-    """Replace literals beside decimals, if no floats are beside them and decimals hold them."""
+    """Replace literals beside decimals, if no floats are beside them and decimals hold them.
+
+    Args:
+        tree: of the query.
+        literals: numbers with a fraction.
+        kinds: of what is beside them.
+        most: digits of a literal.
+        is_exact: whether they are decimals beside integers, too.
+    """
     families = {find_family(kind) for kind in kinds if kind is not None}
     fits = all(count_digits(one)[0] <= most for one in literals)
-    if "decimal" in families and "floating" not in families and fits:
+    if (is_exact or "decimal" in families) and "floating" not in families and fits:
         for literal in literals:
             tree.replace(literal, _write_decimal(literal))
 

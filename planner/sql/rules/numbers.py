@@ -38,6 +38,38 @@ def logarithms(tree: Tree) -> None:
             tree.replace(call, exp.Paren(this=quotient))
 
 
+_COUNTS: Final = frozenset(
+    f"{kind}_{what}" for kind in ("array", "list") for what in ("length", "ndims", "position", "indexof")
+) | {"cardinality", "row_number", "rank", "dense_rank", "ntile"}
+_COMPUTING: Final = (
+    *(exp.Anonymous, exp.Bracket, exp.Slice, exp.Case, exp.If),
+    *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg),
+)
+
+
+@for_texts(
+    r"\b(?:(?:array|list)_(?:length|ndims|position|indexof)|cardinality|row_number|\w*rank|ntile)\s*\("
+)
+def computed_counts(tree: Tree) -> None:
+    """Compute with numbers of elements and of rows as BIGINT.
+
+    DataFusion has no sign for them, so that it finds no function for `l[array_length(l)]`, and gives decimals
+    for what is computed of them.
+
+        SELECT l[array_length(l)], row_number() OVER (ORDER BY id) - 1 FROM t
+    ->  SELECT l[CAST(array_length(l) AS BIGINT)], CAST(row_number() OVER (ORDER BY id) AS BIGINT) - 1 FROM t
+    """
+    for node in list(reversed(tree.nodes)):
+        call = node.this if isinstance(node, exp.Window) else node
+        if not isinstance(call, exp.Anonymous) or call.name.casefold() not in _COUNTS:
+            continue
+        parent = node.parent
+        while isinstance(parent, exp.Paren):
+            parent = parent.parent
+        if isinstance(parent, _COMPUTING):
+            tree.replace(node, _cast(node.copy(), "BIGINT"))
+
+
 @for_texts(
     r"(?:\bu?int(?:8|16|32)\b|\buint64\b|\b(?:tinyint|smallint|int|integer|unsigned)\b)",
     r"[-+*]|\bgcd\b|\blcm\b",
@@ -61,6 +93,11 @@ def integer_arithmetic(tree: Tree) -> None:
         if target is not None:
             for member in group.members:
                 recast(tree, member, partial(_cast, target=target))
+    for negation in list(tree.root.find_all(exp.Neg))[::-1]:
+        kind = tree.find_type(negation.this) if tree.may_mix([negation.this], "integer") else None
+        if kind is not None and pa.types.is_unsigned_integer(kind):
+            target = "DECIMAL(20, 0)" if kind == pa.uint64() else "BIGINT"
+            tree.replace(negation.this, _cast(negation.this.copy(), target))
 
 
 def _choose_type(kinds: Sequence[pa.DataType | None], *, has_signs: bool) -> str | None:
