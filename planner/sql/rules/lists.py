@@ -232,30 +232,29 @@ _GROWING: Final = {
 _QUANTIFIED: Final = r"\b(?:any|some|all)\s*\(\s*(?:array\b|make_array\b|\[)"
 
 
-@for_texts(
-    rf"{_QUANTIFIED}|fixed_?size_?list",
-    rf"{_QUANTIFIED}|_(?:append|prepend|push)",
-)
+@for_texts(rf"{_QUANTIFIED}|_(?:append|prepend|push)")
 def listed_arrays(tree: Tree) -> None:
     """Compare with the values of an array one by one, since an array has one type.
 
         SELECT id FROM p WHERE price = ANY (ARRAY[1.1, 4.44]) AND price <> ALL (ARRAY[9.95])
     ->  SELECT id FROM p WHERE price IN (1.1, 4.44) AND price NOT IN (9.95)
 
-    DataFusion adds an element to the elements that lie below a vector that is NULL.
+    DataFusion adds an element to the elements that lie below a list that is NULL.
 
         SELECT array_append(v, 1) FROM t
-    ->  SELECT array_append(coalesce(arrow_cast(v, 'List(Float32)'), arrow_cast([], ..)), 1) FROM t
+    ->  SELECT array_append(coalesce(v, arrow_cast([], 'List(Int64)')), 1) FROM t
     """
     for call in list(tree.root.find_all(exp.Anonymous))[::-1]:
         at = _GROWING.get(call.name.casefold())
-        if at is not None and len(call.expressions) == 2:
-            kind = tree.find_type(call.expressions[at])
-            if kind is not None and pa.types.is_fixed_size_list(kind):
-                vector = call.expressions[at]
-                copies = cast_to(vector.copy(), pa.list_(kind.value_type))
-                empty = cast_to(exp.Array(expressions=[]), pa.list_(kind.value_type))
-                tree.replace(vector, exp.Anonymous(this="coalesce", expressions=[copies, empty]))
+        if at is None or len(call.expressions) != 2 or _is_constant(values := call.expressions[at]):
+            continue
+        kind = tree.find_type(values)
+        is_vector = kind is not None and pa.types.is_fixed_size_list(kind)
+        if kind is not None and (is_vector or pa.types.is_list(kind) or pa.types.is_large_list(kind)):
+            kind = pa.list_(kind.value_type) if is_vector else kind
+            copies = cast_to(values.copy(), kind) if is_vector else values.copy()
+            empty = cast_to(exp.Array(expressions=[]), kind)
+            tree.replace(values, exp.Anonymous(this="coalesce", expressions=[copies, empty]))
     for node in list(tree.root.find_all(exp.EQ, exp.NEQ))[::-1]:
         quantified = node.expression
         of_all = isinstance(node, exp.NEQ)

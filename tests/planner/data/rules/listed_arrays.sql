@@ -13,6 +13,6 @@ SELECT id FROM p WHERE price > ANY (SELECT f FROM p) AND price IN (1, 2)
 SELECT id FROM p WHERE price > ANY (SELECT f FROM p) AND price IN (1, 2)
 
 ## vectors that get an element
-SELECT array_append(vec, 1) AS a, list_prepend(NULL, vec) AS b, array_append(l, 1) AS c FROM vectors, lists
+SELECT array_append(vec, 1) AS a, list_prepend(NULL, vec) AS b, array_append(l, 1) AS c, array_append([1], 1) AS d FROM vectors, lists
 --
-SELECT array_append(coalesce(arrow_cast(vec, 'List(nullable Float32)'), arrow_cast([], 'List(nullable Float32)')), 1) AS a, list_prepend(NULL, coalesce(arrow_cast(vec, 'List(nullable Float32)'), arrow_cast([], 'List(nullable Float32)'))) AS b, array_append(l, 1) AS c FROM vectors, lists
+SELECT array_append(coalesce(arrow_cast(vec, 'List(nullable Float32)'), arrow_cast([], 'List(nullable Float32)')), 1) AS a, list_prepend(NULL, coalesce(arrow_cast(vec, 'List(nullable Float32)'), arrow_cast([], 'List(nullable Float32)'))) AS b, array_append(coalesce(l, arrow_cast([], 'List(nullable Int64)')), 1) AS c, array_append([1], 1) AS d FROM vectors, lists

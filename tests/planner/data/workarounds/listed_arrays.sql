@@ -11,3 +11,9 @@ SELECT array_append(arrow_cast(x, 'FixedSizeList(2, Float32)'), arrow_cast(x, 'F
 --
 [1.0, 2.0, 1.0]
 [None]
+
+## and to what lies below a list that has become NULL
+SELECT array_append(nullif(x, y), 1) AS z FROM (VALUES ([1, 2], [1, 2]), ([3], [4])) AS t(x, y)
+--
+[1]
+[3, 1]
