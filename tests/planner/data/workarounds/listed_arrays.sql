@@ -13,7 +13,7 @@ SELECT array_append(arrow_cast(x, 'FixedSizeList(2, Float32)'), arrow_cast(x, 'F
 [None]
 
 ## and to what lies below a list that has become NULL
-SELECT array_append(nullif(x, y), 1) AS z FROM (VALUES ([1, 2], [1, 2]), ([3], [4])) AS t(x, y)
+SELECT array_append(nullif(x, y), 1) AS z, nullif(x, y) || 1 AS o FROM (VALUES ([1, 2], [1, 2]), ([3], [4])) AS t(x, y)
 --
-[1]
-[3, 1]
+[1] | [1]
+[3, 1] | [3, 1]
