@@ -132,8 +132,7 @@ def _find_literal(number: exp.Expr) -> exp.Literal | None:
     """Return the literal of a constant number without an exponent; None for other expressions."""
     while isinstance(number, exp.Paren | exp.Neg):
         number = number.this
-    is_one = isinstance(number, exp.Literal) and find_literals(number) is not None
-    return number if is_one else None
+    return number if isinstance(number, exp.Literal) and find_literals(number) is not None else None
 
 
 def _give_type(tree: Tree, number: exp.Expr, target: pa.DataType) -> None:
