@@ -92,7 +92,7 @@ def test_nobody_writes_lines_of_his_own(watch: Watch, lake: Path, capsys: pytest
     """Statements and errors that quote them are what somebody sent: line breaks, colours and all."""
     statements.configure("text", "INFO")
     watched = watch(lake)
-    forged = "2026-11-22 12:00:00,000 INFO lance_gateway.audit: write finished: user 'olga', table 'orders', rows 9"
+    forged = "2026-11-22 12:00:00,000 INFO lance_gateway.audit: write finished: user 'olga', rows 9"
     with flight.FlightClient(watched.uri) as client:
         for text in (f'SELECT "x\n{forged}"', f'SELECT "x\r{forged}"', 'SELECT "\x1b[2J\x9b\u2028\u202e"'):
             with pytest.raises(Exception, match="No field named"):
