@@ -15,31 +15,37 @@ from typing import Final, Generic, TypeVar
 import pyarrow as pa
 from cachetools import LRUCache
 
-from planner.sql.rules.decimals import (
+from lance_gateway.planner.sql.rules.decimals import (
     ceilings,
     decimal_literals,
     decimals_as_doubles,
     rounded_decimals,
     wide_decimals,
 )
-from planner.sql.rules.elements import listed_numbers
-from planner.sql.rules.functions import (
+from lance_gateway.planner.sql.rules.elements import listed_numbers
+from lance_gateway.planner.sql.rules.functions import (
     defaults_of_rows,
     dotted_fields,
     matched_texts,
     padded_texts,
     sets_of_texts,
 )
-from planner.sql.rules.keys import cast_keys, computed_sort_keys, constant_sides, extremes, repeated_groups
-from planner.sql.rules.late_instants import late_instants
-from planner.sql.rules.lists import (
+from lance_gateway.planner.sql.rules.keys import (
+    cast_keys,
+    computed_sort_keys,
+    constant_sides,
+    extremes,
+    repeated_groups,
+)
+from lance_gateway.planner.sql.rules.late_instants import late_instants
+from lance_gateway.planner.sql.rules.lists import (
     computed_lists,
     contained_lists,
     disjoint_lists,
     listed_arrays,
     separate_lists,
 )
-from planner.sql.rules.numbers import (
+from lance_gateway.planner.sql.rules.numbers import (
     computed_counts,
     integer_arithmetic,
     logarithms,
@@ -47,8 +53,12 @@ from planner.sql.rules.numbers import (
     real_literals,
     signed_zeros,
 )
-from planner.sql.rules.subqueries import outer_qualifiers, quantified_comparisons, scalar_subqueries
-from planner.sql.rules.times import (
+from lance_gateway.planner.sql.rules.subqueries import (
+    outer_qualifiers,
+    quantified_comparisons,
+    scalar_subqueries,
+)
+from lance_gateway.planner.sql.rules.times import (
     multiplied_intervals,
     read_texts,
     short_times,
@@ -56,17 +66,17 @@ from planner.sql.rules.times import (
     times_of_day,
     windows_of_times,
 )
-from planner.sql.rules.values import (
+from lance_gateway.planner.sql.rules.values import (
     lossy_casts,
     mixed_bytes,
     null_replacements,
     untyped_values,
     uuid_literals,
 )
-from planner.sql.rules.zoned_times import zoned_times
-from planner.sql.tree.dialect import find_query, parse_query, write_sql
-from planner.sql.tree.tree import Rule, Tree, concerns
-from planner.sql.tree.types import Operations
+from lance_gateway.planner.sql.rules.zoned_times import zoned_times
+from lance_gateway.planner.sql.tree.dialect import find_query, parse_query, write_sql
+from lance_gateway.planner.sql.tree.tree import Rule, Tree, concerns
+from lance_gateway.planner.sql.tree.types import Operations
 
 RULES: Final[tuple[Rule, ...]] = (
     quantified_comparisons,

@@ -8,15 +8,15 @@ from typing import Final, TypeAlias
 import pyarrow as pa
 from sqlglot import exp
 
-from planner.sql.rules.decimals import (
+from lance_gateway.planner.sql.rules.decimals import (
     MAX_DIGITS,
     MAX_WIDE_DIGITS,
     count_digits,
     count_needed_digits,
     find_literals,
 )
-from planner.sql.tree.groups import cast_to, find_groups
-from planner.sql.tree.tree import Family, Tree, find_family, for_texts
+from lance_gateway.planner.sql.tree.groups import cast_to, find_groups
+from lance_gateway.planner.sql.tree.tree import Family, Tree, find_family, for_texts
 
 _Meeting: TypeAlias = tuple[Sequence[exp.Expr], Sequence[exp.Expr], bool]
 """Lists and elements whose numbers have one type, and whether they are compared alone."""

@@ -7,8 +7,8 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 
-from memwal.errors import InvalidInputError, LanceGatewayError
-from planner.bridge.types.plain_types import (
+from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError
+from lance_gateway.planner.bridge.types.plain_types import (
     bind_value,
     bindable_type,
     cast_values,
