@@ -42,8 +42,8 @@ def listed_numbers(tree: Tree) -> None:
     DataFusion finds no function for a list of decimals and a number of another type, unless one of both holds
     all digits of the other, and compares such lists as values of different types.
 
-        SELECT array_has(prices, 4.44), prices = [4.44], array_append(prices, n) FROM p
-    ->  SELECT array_has(prices, CAST('4.44' AS DECIMAL(3, 2))), ..
+        SELECT array_has(prices, 4.44), prices = [4.44] FROM p
+    ->  SELECT array_has(prices, arrow_cast('4.44', 'Decimal128(10, 2)')), prices = [arrow_cast(..)] FROM p
 
     A literal beside decimals is a decimal, and one beside values of type REAL is a REAL. Decimals beside
     floating numbers are doubles.
@@ -81,7 +81,7 @@ def _find_meetings(tree: Tree) -> Iterator[_Meeting]:
             if lists:
                 yield lists, [one for one, sort in pairs if sort == "element"], what in _COMPARING
     for group in find_groups(tree):
-        guesses = [tree.guess_families(member) for member in group.members]
+        guesses = map(tree.guess_families, group.members)
         if all(guess is None or not guess or "other" in guess for guess in guesses):
             yield group.members, [], group.is_condition
 
