@@ -63,10 +63,7 @@ def computed_counts(tree: Tree) -> None:
         call = node.this if isinstance(node, exp.Window) else node
         if not isinstance(call, exp.Anonymous) or call.name.casefold() not in _COUNTS:
             continue
-        parent = node.parent
-        while isinstance(parent, exp.Paren):
-            parent = parent.parent
-        if isinstance(parent, _COMPUTING):
+        if isinstance(_skip_parens(node.parent), _COMPUTING):
             tree.replace(node, _cast(node.copy(), "BIGINT"))
 
 
@@ -232,7 +229,7 @@ def signed_zeros(tree: Tree) -> None:
     """
     for group in list(find_groups(tree)):
         node, members = group.node, group.members
-        is_either = isinstance(node, exp.EQ) and isinstance(node.parent, exp.Or | exp.Paren)
+        is_either = isinstance(node, exp.EQ) and isinstance(_skip_parens(node.parent), exp.Or)
         is_listed = is_either or (isinstance(node, exp.In) and not node.args.get("query"))
         is_returned = isinstance(node, exp.Case | exp.Anonymous)
         if group.use is not Use.COMPARED or not (is_listed or is_returned):
@@ -248,6 +245,8 @@ def signed_zeros(tree: Tree) -> None:
                 zeros = [one for one, value in zip(members[1:], values, strict=True) if value == 0]
                 other = exp.Literal.number("0.0")
                 other = other if any(one.find(exp.Neg) for one in zeros) else exp.Neg(this=other)
+                if kind == pa.float32():
+                    other = exp.Cast(this=other, to=exp.DataType(this=exp.DType.FLOAT))
                 operand, *listed = (one.copy() for one in members)
                 tree.replace(node, exp.In(this=operand, expressions=[*listed, other]))
             continue
@@ -258,6 +257,12 @@ def signed_zeros(tree: Tree) -> None:
                 zero = exp.Cast(this=exp.Literal.number("0"), to=target)
                 value = exp.paren(member.copy()) if isinstance(member, exp.Binary) else member.copy()
                 tree.replace(member, exp.Add(this=value, expression=zero))
+
+
+def _skip_parens(node: exp.Expr | None) -> exp.Expr | None:
+    while isinstance(node, exp.Paren):
+        node = node.parent
+    return node
 
 
 def _find_value(member: exp.Expr) -> float | None:

@@ -3,12 +3,12 @@ Tables: p (id BIGINT, price DECIMAL(10, 2), big DECIMAL(38, 2), f DOUBLE, r REAL
 ## lists of literals
 SELECT f IN (0, 7) AS a, r NOT IN (-0.0, 1, NULL) AS b, -f IN (1, 2) AS c, n IN (0, 1) AS d, price IN (0.0, 1) AS e FROM p
 --
-SELECT f IN (0, 7, -0.0) AS a, r NOT IN (-0.0, 1, NULL, 0.0) AS b, -f IN (1, 2) AS c, n IN (0, 1) AS d, price IN (0.0, 1) AS e FROM p
+SELECT f IN (0, 7, -0.0) AS a, r NOT IN (-0.0, 1, NULL, CAST(0.0 AS REAL)) AS b, -f IN (1, 2) AS c, n IN (0, 1) AS d, price IN (0.0, 1) AS e FROM p
 
 ## equalities that become a list
-SELECT id FROM p WHERE f = 0 OR f = 1 OR (0.0 = r) OR f = n OR n = 0
+SELECT id FROM p WHERE f = 0 OR f = 1 OR (0.0 = r) OR f = n OR n = 0 OR ((f = 0) AND f <> 1)
 --
-SELECT id FROM p WHERE f IN (0, -0.0) OR f = 1 OR (r IN (0.0, -0.0)) OR f = n OR n = 0
+SELECT id FROM p WHERE f IN (0, -0.0) OR f = 1 OR (r IN (0.0, CAST(-0.0 AS REAL))) OR f = n OR n = 0 OR ((f = 0) AND f <> 1)
 
 ## computed values
 SELECT f IN (n, 7) AS a, CAST(n AS DOUBLE) IN (f, 7) AS b FROM p
