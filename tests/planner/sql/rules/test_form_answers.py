@@ -176,6 +176,7 @@ def test_a_parameter_has_the_type_of_what_is_beside_it(
     [
         ("CAST('1.10' AS DECIMAL(10, 2))", Decimal("1.5"), "decimal128(10, 2)"),
         ("i + 1", 5, "int64"),
+        ("nvl(CAST(i AS DECIMAL(10, 2)), 1)", Decimal("1.5"), "decimal128(22, 2)"),
         ("i", 1.5, "double"),
         ("items", [], "list<item: struct<sku: string, n: int64>>"),
     ],
