@@ -243,7 +243,7 @@ def signed_zeros(tree: Tree) -> None:
             kind = tree.find_type(members[0])
             if kind is not None and pa.types.is_floating(kind):
                 zeros = [one for one, value in zip(members[1:], values, strict=True) if value == 0]
-                other = exp.Literal.number("0.0")
+                other: exp.Expr = exp.Literal.number("0.0")
                 other = other if any(one.find(exp.Neg) for one in zeros) else exp.Neg(this=other)
                 if kind == pa.float32():
                     other = exp.Cast(this=other, to=exp.DataType(this=exp.DType.FLOAT))
