@@ -138,6 +138,10 @@ _PARTIAL: Final = frozenset({"LN", "LOG", "LOG2", "LOG10", "SQRT", "ACOS", "ASIN
 """Functions of some numbers alone, whose order is not even derived rightly from a column."""
 
 
+_NEVER_NULL: Final = (exp.Case, exp.Predicate, exp.Not, exp.Connector)
+"""What may give no NULL, whatever it is made of."""
+
+
 @for_texts(r"\border\s+by\b|\bpartition\s+by\b")
 def computed_sort_keys(tree: Tree) -> None:
     """Hide how a sort key of several operations is computed.
@@ -152,7 +156,12 @@ def computed_sort_keys(tree: Tree) -> None:
     nested = {column.name for column in tree.columns if pa.types.is_nested(column.type)}
     for key in list(_find_keys(tree.root)):
         if _is_misleading(key, nested):
-            hidden = exp.Anonymous(this="coalesce", expressions=[key.copy(), _write_null(tree, key)])
+            value: exp.Expr = key.copy()
+            kind = tree.find_type(key) if isinstance(key.unnest(), _NEVER_NULL) else None
+            if kind is not None and not pa.types.is_nested(kind) and find_family(kind) != "bytes":
+                # DataFusion leaves out a coalesce of what is never NULL.
+                value = exp.Anonymous(this="nullif", expressions=[value, exp.Null()])
+            hidden = exp.Anonymous(this="coalesce", expressions=[value, _write_null(tree, key)])
             tree.replace(key, hidden)
 
 
