@@ -262,7 +262,7 @@ def _read_same_rows(probe: exp.Select, select: exp.Select, around: exp.Join | No
         part = select.args.get(key)
         probe.set(key, [one.copy() for one in part] if isinstance(part, list) else part and part.copy())
     for join, copied in zip(select.args.get("joins") or (), probe.args.get("joins") or (), strict=True):
-        if join is around and join.kind in {"SEMI", "ANTI"}:
+        if around is not None and join is around and join.kind in {"SEMI", "ANTI"}:
             copied.set("side", None)
             copied.set("kind", None)
 
