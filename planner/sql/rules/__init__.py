@@ -36,6 +36,7 @@ from lance_gateway.planner.sql.rules.keys import (
     constant_sides,
     extremes,
     repeated_groups,
+    single_rows,
 )
 from lance_gateway.planner.sql.rules.late_instants import late_instants
 from lance_gateway.planner.sql.rules.lists import (
@@ -120,6 +121,7 @@ RULES: Final[tuple[Rule, ...]] = (
     uuid_literals,
     computed_sort_keys,
     extremes,
+    single_rows,
     cast_keys,
     constant_sides,
 )
