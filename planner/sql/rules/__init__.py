@@ -23,7 +23,13 @@ from planner.sql.rules.decimals import (
     rounded_decimals,
     wide_decimals,
 )
-from planner.sql.rules.functions import defaults_of_rows, dotted_fields, matched_texts, padded_texts
+from planner.sql.rules.functions import (
+    decoded_texts,
+    defaults_of_rows,
+    dotted_fields,
+    matched_texts,
+    padded_texts,
+)
 from planner.sql.rules.keys import cast_keys, computed_sort_keys, constant_sides, extremes, repeated_groups
 from planner.sql.rules.late_instants import late_instants
 from planner.sql.rules.lists import (
@@ -86,6 +92,7 @@ RULES: Final[tuple[Rule, ...]] = (
     integer_arithmetic,
     disjoint_lists,
     matched_texts,
+    decoded_texts,
     contained_lists,
     repeated_groups,
     windows_of_times,

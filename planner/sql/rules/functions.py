@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+import pyarrow as pa
 from sqlglot import exp
 
 from planner.sql.tree.dialect import parse_expression
-from planner.sql.tree.groups import replace_value
+from planner.sql.tree.groups import cast_to, replace_value
 from planner.sql.tree.tree import Tree, for_texts
 
 _PADDING: Final = frozenset({"lpad", "rpad"})
@@ -75,6 +76,21 @@ def _find_patterns(root: exp.Expr) -> Iterator[exp.Expr]:
             yield node.expression
         elif isinstance(node, exp.Anonymous) and node.name.casefold() == "regexp_like":
             yield from node.expressions[1:2]
+
+
+@for_texts("dictionary<", r"\bi?like\b")
+def decoded_texts(tree: Tree) -> None:
+    """Match texts without their dictionary with patterns of rows.
+
+    Arrow panics if the dictionary of a batch is empty, since all of its texts are NULL.
+
+        SELECT d LIKE s FROM t
+    ->  SELECT arrow_cast(d, 'Utf8') LIKE s FROM t
+    """
+    for node in list(tree.root.find_all(exp.Like, exp.ILike))[::-1]:
+        kind = None if isinstance(node.expression, exp.Literal) else tree.find_type(node.this)
+        if kind is not None and pa.types.is_dictionary(kind):
+            tree.replace(node.this, cast_to(node.this.copy(), kind.value_type))
 
 
 _NEIGHBOURS: Final = frozenset({"lag", "lead"})

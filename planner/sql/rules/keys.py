@@ -144,15 +144,18 @@ def computed_sort_keys(tree: Tree) -> None:
 
     DataFusion derives the order of `exp(x / 10)` from that of its operands, does not find that rows which it
     has sorted are in order, and refuses its own plan (`SanityCheckPlan`). So it does with functions that are
-    not defined for all numbers, as `ln(x)`. It derives nothing from `coalesce`.
+    not defined for all numbers, as `ln(x)`. `coalesce` of
+    what may be NULL names its operand twice, so that it is computed first, as a column.
 
         SELECT id FROM t ORDER BY exp(x / 10)
-    ->  SELECT id FROM t ORDER BY coalesce(exp(x / 10), NULL)
+    ->  SELECT id FROM t ORDER BY coalesce(nullif(exp(x / 10), NULL), NULL)
     """
     nested = {column.name for column in tree.columns if pa.types.is_nested(column.type)}
     for key in list(_find_keys(tree.root)):
         if _is_misleading(key, nested):
-            hidden = exp.Anonymous(this="coalesce", expressions=[key.copy(), _write_null(tree, key)])
+            hidden = key.copy()
+            for name in ("nullif", "coalesce"):
+                hidden = exp.Anonymous(this=name, expressions=[hidden, _write_null(tree, key)])
             tree.replace(key, hidden)
 
 

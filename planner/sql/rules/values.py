@@ -79,11 +79,13 @@ def untyped_values(tree: Tree) -> None:
         has_bytes = {find_family(kind) for kind in kinds} == {"bytes"}
         if has_bytes:
             kinds = {find_common_bytes(kinds)}
-        if len(kinds) != 1 or pa.types.is_nested(kind := kinds.pop()) or find_family(kind) in _KEPT:
+        if len(kinds) != 1 or find_family(kind := kinds.pop()) in _KEPT:
             continue
         if isinstance(group.node, exp.Between) and not pa.types.is_boolean(kind):
             continue
         for member in filter(_may_be_untyped, group.members):
+            if isinstance(member, exp.Literal) and pa.types.is_nested(kind):
+                continue
             if has_bytes or isinstance(member, exp.Literal) or tree.find_type(member) is None:
                 tree.replace(member, cast_to(member.copy(), kind))
     _give_united_types(tree)
@@ -100,7 +102,7 @@ def _give_united_types(tree: Tree) -> None:
                 is_untyped = isinstance(item, exp.Parameter) and pa.types.is_null(branch.fields[at].type)
                 kind = next(iter(kinds))
                 is_kept = find_family(kind) in _KEPT - {"floating"}
-                if is_untyped and not is_kept and not pa.types.is_nested(kind):
+                if is_untyped and not is_kept:
                     recast_outputs(tree, branch, {at: partial(cast_to, kind=kind)})
 
 

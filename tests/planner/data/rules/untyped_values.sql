@@ -29,3 +29,8 @@ SELECT n, f FROM p WHERE CAST($1 AS BOOLEAN) UNION ALL SELECT $2, arrow_cast($3,
 SELECT flag BETWEEN 'false' AND flag AS x, day BETWEEN '2024-07-01' AND day AS y FROM mixed
 --
 SELECT flag BETWEEN arrow_cast('false', 'Boolean') AND flag AS x, day BETWEEN '2024-07-01' AND day AS y FROM mixed
+
+## nested values
+SELECT coalesce(l, $1), CASE st WHEN st THEN 1 WHEN $2 THEN 2 END FROM lists UNION ALL SELECT $3, 3
+--
+SELECT coalesce(l, arrow_cast($1, 'List(nullable Int64)')), CASE st WHEN st THEN 1 WHEN arrow_cast($2, 'Struct("x": nullable Int64)') THEN 2 END FROM lists UNION ALL SELECT arrow_cast($3, 'List(nullable Int64)') AS "$3", 3

@@ -14,3 +14,8 @@ SELECT x, rank() OVER (ORDER BY ln(x)) AS n FROM (VALUES (20.0)) AS t(x)
 SELECT abs(st['x']) AS x, count(*) OVER (PARTITION BY abs(st['x'])) AS n FROM (VALUES (struct(1 AS x))) AS t(st)
 --
 1 | 1
+
+## a condition on a field of a column
+SELECT y, count(*) OVER (PARTITION BY CASE WHEN -st['x'] = y THEN 1 ELSE 0 END) AS n FROM (VALUES (struct(1 AS x), 2)) AS t(st, y)
+--
+2 | 1
