@@ -111,6 +111,7 @@ MEANT: Sequence[Known] = (
     Known(
         "far dates and nanoseconds",
         "refused|place|constant|state",
+        text=r"timestamp_ns_|TIMESTAMP\(9\)",
         detail="instants before 1678",
     ),
 )
