@@ -50,12 +50,14 @@ _MICROSECONDS: Final = MappingProxyType(
         "WEEK": 604_800_000_000,
     }
 )
+SHOWS_ZONE: Final = re.compile(r"^$|TZ|OF|%:?[zZ+]|tz")
+"""A format of a time that shows the zone, or that is no literal."""
 _PER_SECOND: Final = MappingProxyType({"s": 1, "ms": 1_000, "us": 1_000_000})
 
 
 @for_texts(
-    rf"'\s*{_LATE_YEAR}-\d|timestamp\[",
-    rf"'\s*{_LATE_YEAR}-\d|\b(?:date_?trunc|date_bin)\b|\b(?:date_?part|extract)\b",
+    rf"'\s*{_LATE_YEAR}-\d|timestamp\[|date(?:32|64)\[",
+    rf"'\s*{_LATE_YEAR}-\d|\b(?:date_?trunc|date_bin|to_char|date_format)\b|\b(?:date_?part|extract)\b",
 )
 def late_instants(tree: Tree) -> None:
     """Keep DataFusion from bringing times to nanoseconds that have none.
@@ -126,21 +128,50 @@ def _compute_in_microseconds(tree: Tree, call: exp.Anonymous) -> None:
     if name == "DATE_PART" and first.name.lower() in {"year", "years"}:
         _keep_year(tree, call, "year", value)
         return
-    if name not in {"DATE_TRUNC", "DATETRUNC", "DATE_BIN"}:
+    if name in {"TO_CHAR", "DATE_FORMAT"}:
+        _write_without_zone(tree, first, value)
         return
-    kind = tree.find_type(value)
-    if kind is None or not pa.types.is_timestamp(kind) or kind.unit == "ns" or kind.tz not in {None, *_UTC}:
+    kind = tree.find_type(value) if name in {"DATE_TRUNC", "DATETRUNC", "DATE_BIN"} else None
+    if kind is not None and (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
+        if name != "DATE_BIN":
+            _truncate(tree, call, kind)
+        elif pa.types.is_timestamp(kind) and kind.unit != "ns" and kind.tz in {None, *_UTC}:
+            start = _find_bin(first, arguments[2:], kind)
+            if start is not None:
+                tree.replace(call, cast_to(_write_start(start, value), kind))
+
+
+def _truncate(tree: Tree, call: exp.Anonymous, kind: pa.DataType) -> None:
+    """Find the start of a unit by days, where it may have no nanoseconds; a date has microseconds."""
+    part, value = call.expressions[:2]
+    is_date = pa.types.is_date(kind)
+    kind = pa.timestamp("us") if is_date else kind
+    if kind.unit == "ns":
         return
-    if name == "DATE_BIN":
-        start = _find_bin(first, arguments[2:], kind)
-    else:
-        starts = _STARTS if kind.tz is None else {**_STARTS, **_ZONED_STARTS}
-        start = starts.get(first.name.lower()) if isinstance(first, exp.Literal) else None
+    read = kind if kind.tz in {None, *_UTC} else pa.timestamp(kind.unit, "+00:00")
+    time = cast_to(value.copy(), read) if is_date or read != kind else value
+    starts = _STARTS if kind.tz is None else {**_STARTS, **_ZONED_STARTS}
+    start = starts.get(part.name.lower()) if isinstance(part, exp.Literal) else None
     if start is not None:
-        new = cast_to(parse_expression(start), kind)
-        for column in list(new.find_all(exp.Column)):
-            column.replace(value.copy())
-        tree.replace(call, new)
+        first = cast_to(_write_start(start, time), read)
+        tree.replace(call, first if read == kind else cast_to(first, kind))
+    elif is_date:
+        tree.replace(value, time)
+
+
+def _write_start(start: str, time: exp.Expr) -> exp.Expr:
+    written = parse_expression(start)
+    for column in list(written.find_all(exp.Column)):
+        column.replace(time.copy())
+    return written
+
+
+def _write_without_zone(tree: Tree, value: exp.Expr, written: exp.Expr) -> None:
+    """Take the zone from a time in UTC: DataFusion writes times with a zone in nanoseconds."""
+    kind = tree.find_type(value)
+    is_utc = kind is not None and pa.types.is_timestamp(kind) and kind.tz in _UTC
+    if kind is not None and is_utc and kind.unit != "ns" and not SHOWS_ZONE.search(written.name):
+        tree.replace(value, cast_to(value.copy(), pa.timestamp(kind.unit)))
 
 
 def _find_bin(length: exp.Expr, origin: list[exp.Expr], kind: pa.TimestampType) -> str | None:

@@ -146,7 +146,7 @@ _COARSE: Final = r"timestamp[\[(](?:s|ms|us|second|milli|micro|[0-6]\b)"
 
 @for_texts(
     rf"{_COARSE}|date",
-    r"'\s*\d+-\d|\bdate|(?:as\s+|::\s*)timestamp",
+    r"'\s*\d+-\d|\bdate|(?:as\s+|::\s*)timestamp|\bnow\b|\bcurrent_timestamp\b",
 )
 def time_units(tree: Tree) -> None:
     """Read literals of times, and dates, in the unit of the times beside them, or in one with their digits.
@@ -155,9 +155,9 @@ def time_units(tree: Tree) -> None:
     literals beside a column in the unit of the column, without the digits that this has not. Casts of dates
     and of times of coarser units have microseconds.
 
-        SELECT coalesce(valid_to, TIMESTAMP '2024-03-10 02:30:00') FROM t WHERE seconds = '2024-03-10 02:30:00.5'
+        SELECT coalesce(valid_to, TIMESTAMP '2024-03-10 02:30:00') FROM t WHERE s = '2024-03-10 02:30:00.5'
     ->  SELECT coalesce(valid_to, arrow_cast('2024-03-10 02:30:00', 'Timestamp(Microsecond, None)')) FROM t
-        WHERE nullif(arrow_cast(seconds, 'Timestamp(Millisecond, None)'), NULL) = '2024-03-10 02:30:00.5'
+        WHERE nullif(arrow_cast(s, 'Timestamp(Millisecond, None)'), NULL) = '2024-03-10 02:30:00.5'
     """
     for cast in list(tree.root.find_all(exp.Cast))[::-1]:
         if _is_of_nanoseconds(cast) and not isinstance(cast.this, exp.Literal):
@@ -184,12 +184,22 @@ def time_units(tree: Tree) -> None:
 
 def _list_times(member: exp.Expr, named: Mapping[str, Sequence[exp.Expr]]) -> Sequence[exp.Expr]:
     """Return the literals that an expression gives, if all may be times in any unit; none for others."""
-    found = list_literals(member, named)
+    found = (member,) if _is_now(member) else list_literals(member, named)
     return found if all(map(_is_open, found)) else ()
 
 
+def _is_now(node: exp.Expr) -> bool:
+    """Return whether an expression is the time of the statement, perhaps with an interval."""
+    if isinstance(node, exp.Add | exp.Sub) and isinstance(node.expression, exp.Interval):
+        return _is_now(node.this)
+    is_call = isinstance(node, exp.Anonymous) and node.name.upper() in {"NOW", "CURRENT_TIMESTAMP"}
+    return is_call or isinstance(node, exp.CurrentTimestamp)
+
+
 def _is_open(literal: exp.Expr) -> bool:
-    """Return whether a literal is a text, a date, or a time without digits."""
+    """Return whether a literal is a text, a date, or a time without digits, or the time of the statement."""
+    if _is_now(literal):
+        return True
     text = literal
     if isinstance(literal, exp.Cast):
         text = literal.this
@@ -203,20 +213,22 @@ def _give_units(tree: Tree, group: Group, literals: Sequence[Sequence[exp.Expr]]
     if isinstance(group.node, exp.Sub) and any(isinstance(one, exp.Literal) for one in members):
         return
     others = [member for member, found in zip(members, literals, strict=True) if not found]
-    may_be_times = tree.may_mix(others, "instant") or tree.may_mix(others, "zoned")
+    may_be_times = any(tree.may_mix(others, family) for family in ("instant", "zoned", "date"))
     if not may_be_times or not (any(literals) or tree.may_mix(others, "date")):
         return
     kinds = [
         None if found else tree.find_type(member) for member, found in zip(members, literals, strict=True)
     ]
+    has_dates = any(kind is not None and find_family(kind) == "date" for kind in kinds)
+    is_alone = group.is_condition and len(others) == 1 and isinstance(others[0], exp.Column) and not has_dates
+    is_plain = all(member is others[0] or is_literal(member) or _is_now(member) for member in members)
+    # DataFusion reads literals in the unit of a time that is alone.
+    is_read = is_alone and is_plain and not isinstance(group.node, exp.Case)
+    if is_read and any(map(_is_now, members)):
+        return
     read = [_find_read_unit(tree, member, kind) for member, kind in zip(members, kinds, strict=True)]
-    casts = _choose_units(kinds, literals, read)
-    is_alone = group.is_condition and len(others) == 1 and isinstance(others[0], exp.Column)
-    is_plain = all(member is others[0] or is_literal(member) for member in members)
-    for member, cast in zip(members, casts, strict=True):
-        # DataFusion reads literals in the unit of a column that is alone.
-        is_read = is_alone and is_plain and member is not others[0] and not isinstance(group.node, exp.Case)
-        if cast is not None and not is_read:
+    for member, kind, cast in zip(members, kinds, _choose_units(kinds, literals, read), strict=True):
+        if cast is not None and not (is_read and kind is None):
             recast(tree, member, cast)
 
 
@@ -231,16 +243,22 @@ def _choose_units(
         read: units in which DataFusion reads literals beside them; by default those of the types.
     """
     units = [kind.unit if kind is not None and pa.types.is_timestamp(kind) else None for kind in kinds]
-    fractions = max([len(_read_fraction(one)) for found in literals for one in found], default=0)
+    dates = [kind for kind in kinds if kind is not None and find_family(kind) == "date"]
+    if not any(units):
+        # Dates beside times of the statement: both have microseconds.
+        is_time = any(_is_of_nanoseconds(one) or _is_now(one) for found in literals for one in found)
+        units = ["us" if kind in dates and is_time else None for kind in kinds]
+        read = ()
+    fractions = max([_count_digits(one) for found in literals for one in found], default=0)
     digits = max([fractions, *(_DIGITS[unit] for unit in units if unit is not None)])
-    zones = [kind.tz for kind, unit in zip(kinds, units, strict=True) if unit is not None]
+    zones = [getattr(kind, "tz", None) for kind, unit in zip(kinds, units, strict=True) if unit is not None]
     if not zones or "ns" in units:
         return [None] * len(kinds)
     target = next(unit for unit, count in _DIGITS.items() if count >= digits)
     zone = next((zone for zone in zones if zone is not None), None)
     return [
         _choose_unit(kind, found, target, zone)
-        if unit is None
+        if unit is None or kind in dates
         else partial(_hide_cast, kind=pa.timestamp(target, kind.tz))
         if _DIGITS[unit] < fractions
         else None
@@ -268,7 +286,10 @@ def _choose_unit(
 ) -> Cast | None:
     if kind is not None:
         return partial(cast_to, kind=pa.timestamp(unit)) if find_family(kind) == "date" else None
-    targets = {one.to.this if isinstance(one, exp.Cast) else None for one in literals}
+    targets = {
+        one.to.this if isinstance(one, exp.Cast) else exp.DType.TIMESTAMPTZ if _is_now(one) else None
+        for one in literals
+    }
     if targets <= {exp.DType.TIMESTAMP, exp.DType.DATE}:
         return partial(_read_as, kinds=[pa.timestamp(unit)])
     if targets <= {exp.DType.TIMESTAMPTZ}:
@@ -285,11 +306,13 @@ def _read_as(expression: exp.Expr, kinds: Sequence[pa.DataType]) -> exp.Expr:
     return reduce(cast_to, kinds, expression.this if is_typed else expression)
 
 
-def _read_fraction(literal: exp.Expr) -> str:
-    """Return the digits of the fraction of a second in a literal of a time; none for other literals."""
+def _count_digits(literal: exp.Expr) -> int:
+    """Return how many digits of a second the fraction of a literal has; none for those of no times."""
+    if _is_now(literal):
+        return _DIGITS["us"]
     text = literal.this if isinstance(literal, exp.Cast) else literal
     found = _FRACTION.fullmatch(text.name) if isinstance(text, exp.Literal) and text.is_string else None
-    return found[1] if found else ""
+    return len(found[1]) if found else 0
 
 
 def _is_of_nanoseconds(member: exp.Expr) -> TypeGuard[exp.Cast]:

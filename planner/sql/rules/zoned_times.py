@@ -10,6 +10,7 @@ from typing import Final
 import pyarrow as pa
 from sqlglot import exp
 
+from planner.sql.rules.late_instants import SHOWS_ZONE
 from planner.sql.tree.dialect import parse_expression
 from planner.sql.tree.groups import Cast, Group, Kinds, Use, cast_to, find_groups, replace_value, unify_types
 from planner.sql.tree.tree import Family, Tree, find_family, for_texts
@@ -32,8 +33,6 @@ _SHOWN: Final = frozenset({exp.DType.DATE, exp.DType.TIME, *exp.DataType.TEXT_TY
 _SHOWN_ARROW: Final = re.compile(r"Date|Time(?!stamp)|(?:Large)?Utf8")
 """Types of which a time with a zone has other values in another zone."""
 _FORMATTED: Final = frozenset({"TO_CHAR", "DATE_FORMAT"})
-_SHOWS_ZONE: Final = re.compile(r"^$|TZ|OF|%:?[zZ+]|tz")
-"""A format that shows the zone, or that is no literal."""
 _CASTS: Final = frozenset({"ARROW_CAST", "ARROW_TRY_CAST"})
 
 
@@ -96,7 +95,7 @@ def _show_in_utc(tree: Tree, node: exp.Expr) -> None:
         name, utc = node.name.upper(), pa.timestamp(kind.unit, "+00:00")
         is_truncated = name in {"DATE_TRUNC", "DATETRUNC"}
         # Without a zone, DataFusion truncates and writes times that have no nanoseconds, too.
-        is_plain = is_truncated or (name in _FORMATTED and not _SHOWS_ZONE.search(node.expressions[-1].name))
+        is_plain = is_truncated or (name in _FORMATTED and not SHOWS_ZONE.search(node.expressions[-1].name))
         tree.replace(shown, cast_to(shown.copy(), pa.timestamp(kind.unit) if is_plain else utc))
         if is_truncated:
             replace_value(tree, node, cast_to(cast_to(node.copy(), utc), kind))
