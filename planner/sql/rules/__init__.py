@@ -31,7 +31,7 @@ from planner.sql.rules.functions import (
     padded_texts,
 )
 from planner.sql.rules.keys import cast_keys, computed_sort_keys, constant_sides, extremes, repeated_groups
-from planner.sql.rules.late_instants import late_instants
+from planner.sql.rules.late_instants import late_instants, late_parts
 from planner.sql.rules.lists import (
     computed_lists,
     contained_lists,
@@ -86,6 +86,7 @@ RULES: Final[tuple[Rule, ...]] = (
     late_instants,
     time_units,
     zoned_times,
+    late_parts,
     untyped_values,
     mixed_bytes,
     lossy_casts,

@@ -55,26 +55,35 @@ SHOWS_ZONE: Final = re.compile(r"^$|TZ|OF|%:?[zZ+]|tz")
 _PER_SECOND: Final = MappingProxyType({"s": 1, "ms": 1_000, "us": 1_000_000})
 
 
-@for_texts(
-    rf"'\s*{_LATE_YEAR}-\d|timestamp\[|date(?:32|64)\[",
-    rf"'\s*{_LATE_YEAR}-\d|\b(?:date_?trunc|date_bin|to_char|date_format)\b|\b(?:date_?part|extract)\b",
-)
+@for_texts(rf"'\s*{_LATE_YEAR}-\d")
 def late_instants(tree: Tree) -> None:
-    """Keep DataFusion from bringing times to nanoseconds that have none.
+    """Read literals of times that have no nanoseconds as times of microseconds.
 
-        SELECT id, date_trunc('month', ts) AS x FROM t WHERE ts < '9999-12-31'
-    ->  SELECT id, arrow_cast(make_date(date_part('year', ts), date_part('month', ts), 1),
-            'Timestamp(Microsecond, None)') AS x
-        FROM t WHERE ts < arrow_cast('9999-12-31', 'Timestamp(Microsecond, None)')
+        SELECT id FROM t WHERE ts < '9999-12-31'
+    ->  SELECT id FROM t WHERE ts < arrow_cast('9999-12-31', 'Timestamp(Microsecond, None)')
     """
     for group in find_groups(tree):
         literals = [member for member in group.members if _is_literal(member)]
         if group.use is not Use.COMPUTED and any(map(_is_late, literals)):
             _read_as_microseconds(tree, literals, [one for one in group.members if one not in literals])
+    for cast in list(tree.root.find_all(exp.Cast))[::-1]:
+        if _is_late(cast):
+            _name_unit(tree, cast)
+
+
+@for_texts(
+    r"timestamp|date(?:32|64)\[",
+    r"\b(?:date_?trunc|date_bin|to_char|date_format|date_?part|extract)\b",
+)
+def late_parts(tree: Tree) -> None:
+    """Compute starts of units, texts and years of times that have no nanoseconds without these.
+
+        SELECT id, date_trunc('month', ts) AS x FROM t
+    ->  SELECT id, arrow_cast(make_date(date_part('year', ts), date_part('month', ts), 1),
+            'Timestamp(Microsecond, None)') AS x FROM t
+    """
     for node in list(tree.root.walk())[::-1]:
-        if isinstance(node, exp.Cast) and _is_late(node):
-            _name_unit(tree, node)
-        elif isinstance(node, exp.Anonymous):
+        if isinstance(node, exp.Anonymous):
             _compute_in_microseconds(tree, node)
         elif isinstance(node, exp.Extract):
             _keep_year(tree, node, node.name, node.expression)
@@ -144,18 +153,21 @@ def _compute_in_microseconds(tree: Tree, call: exp.Anonymous) -> None:
 def _truncate(tree: Tree, call: exp.Anonymous, kind: pa.DataType) -> None:
     """Find the start of a unit by days, where it may have no nanoseconds; a date has microseconds."""
     part, value = call.expressions[:2]
-    is_date = pa.types.is_date(kind)
-    kind = pa.timestamp("us") if is_date else kind
-    if kind.unit == "ns":
+    time = value
+    if pa.types.is_date(kind):
+        kind = pa.timestamp("us")
+        time = cast_to(value.copy(), kind)
+    if kind.unit == "ns" or kind.tz not in {None, *_UTC}:
         return
-    read = kind if kind.tz in {None, *_UTC} else pa.timestamp(kind.unit, "+00:00")
-    time = cast_to(value.copy(), read) if is_date or read != kind else value
-    starts = _STARTS if kind.tz is None else {**_STARTS, **_ZONED_STARTS}
-    start = starts.get(part.name.lower()) if isinstance(part, exp.Literal) else None
+    name = part.name.lower() if isinstance(part, exp.Literal) else ""
+    start = (_STARTS if kind.tz is None else {**_STARTS, **_ZONED_STARTS}).get(name)
+    each = _PER_SECOND[kind.unit] * _MICROSECONDS.get(name.upper(), 0)
+    if start is None and value.find(exp.Column) is None and each >= _MICROSECONDS["SECOND"]:
+        # DataFusion truncates columns of such times alone.
+        start = _BIN.format(0, each // _MICROSECONDS["SECOND"])
     if start is not None:
-        first = cast_to(_write_start(start, time), read)
-        tree.replace(call, first if read == kind else cast_to(first, kind))
-    elif is_date:
+        tree.replace(call, cast_to(_write_start(start, time), kind))
+    elif time is not value:
         tree.replace(value, time)
 
 

@@ -159,12 +159,7 @@ def time_units(tree: Tree) -> None:
     ->  SELECT coalesce(valid_to, arrow_cast('2024-03-10 02:30:00', 'Timestamp(Microsecond, None)')) FROM t
         WHERE nullif(arrow_cast(s, 'Timestamp(Millisecond, None)'), NULL) = '2024-03-10 02:30:00.5'
     """
-    for cast in list(tree.root.find_all(exp.Cast))[::-1]:
-        if _is_of_nanoseconds(cast) and not isinstance(cast.this, exp.Literal):
-            kind = tree.find_type(cast.this)
-            is_time = kind is not None and pa.types.is_timestamp(kind) and kind.unit != "ns"
-            if is_time or (kind is not None and pa.types.is_date(kind)):
-                replace_value(tree, cast, cast_to(cast.this.copy(), pa.timestamp("us", _ZONES[cast.to.this])))
+    _cast_to_microseconds(tree)
     named = name_literals(tree)
     for group in find_groups(tree):
         if group.use is not Use.COMPUTED or isinstance(group.node, exp.Sub):
@@ -180,6 +175,16 @@ def time_units(tree: Tree) -> None:
             for branch, cast in zip(branches, _choose_units(kinds, literals), strict=True):
                 if cast is not None:
                     recast_outputs(tree, branch, {at: cast})
+    _cast_to_microseconds(tree)  # what has another type now
+
+
+def _cast_to_microseconds(tree: Tree) -> None:
+    for cast in list(tree.root.find_all(exp.Cast))[::-1]:
+        if _is_of_nanoseconds(cast) and not isinstance(cast.this, exp.Literal):
+            kind = tree.find_type(cast.this)
+            is_time = kind is not None and pa.types.is_timestamp(kind) and kind.unit != "ns"
+            if is_time or (kind is not None and pa.types.is_date(kind)):
+                replace_value(tree, cast, cast_to(cast.this.copy(), pa.timestamp("us", _ZONES[cast.to.this])))
 
 
 def _list_times(member: exp.Expr, named: Mapping[str, Sequence[exp.Expr]]) -> Sequence[exp.Expr]:

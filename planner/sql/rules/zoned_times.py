@@ -12,7 +12,17 @@ from sqlglot import exp
 
 from planner.sql.rules.late_instants import SHOWS_ZONE
 from planner.sql.tree.dialect import parse_expression
-from planner.sql.tree.groups import Cast, Group, Kinds, Use, cast_to, find_groups, replace_value, unify_types
+from planner.sql.tree.groups import (
+    Cast,
+    Group,
+    Kinds,
+    Use,
+    cast_to,
+    find_groups,
+    recast,
+    replace_value,
+    unify_types,
+)
 from planner.sql.tree.tree import Family, Tree, find_family, for_texts
 from planner.sql.type_names import name_type
 
@@ -54,6 +64,9 @@ def zoned_times(tree: Tree) -> None:
     """
     _change_zones(tree)
     unify_types(tree, ("zoned",), _choose)
+    for group in find_groups(tree):
+        if group.use is Use.RETURNED and tree.may_mix(group.members, "zoned", "zoned"):
+            _unite_zones(tree, group)
     _change_zones(tree)  # of what has a type now
     for node in list(tree.root.walk())[::-1]:
         _show_in_utc(tree, node)
@@ -74,6 +87,15 @@ def _choose(kinds: Kinds) -> Sequence[Cast | None]:
         else None
         for kind in kinds
     ]
+
+
+def _unite_zones(tree: Tree, group: Group) -> None:
+    """Give times of UTC the zone of another one: DataFusion shows them in it, and takes it for UTC."""
+    kinds = [tree.find_type(member) for member in group.members]
+    zoned = _find_zoned(kinds)
+    for member, kind in zip(group.members, kinds, strict=True):
+        if zoned is not None and kind is not None and pa.types.is_timestamp(kind) and kind.tz in _UTC:
+            recast(tree, member, partial(cast_to, kind=pa.timestamp(kind.unit, zoned.tz)))
 
 
 def _compute_in_utc(tree: Tree, group: Group, kinds: Kinds) -> None:
