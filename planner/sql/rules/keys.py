@@ -153,8 +153,10 @@ def computed_sort_keys(tree: Tree) -> None:
     nested = {column.name for column in tree.columns if pa.types.is_nested(column.type)}
     for key in list(_find_keys(tree.root)):
         if _is_misleading(key, nested):
-            hidden = key.copy()
-            for name in ("nullif", "coalesce"):
+            kind, hidden = tree.find_type(key), key.copy()
+            # What rounds decimals has other digits than its type has, and nullif() compares it.
+            is_decimal = kind is not None and find_family(kind) == "decimal"
+            for name in ("coalesce",) if is_decimal else ("nullif", "coalesce"):
                 hidden = exp.Anonymous(this=name, expressions=[hidden, _write_null(tree, key)])
             tree.replace(key, hidden)
 
@@ -181,8 +183,9 @@ def _is_misleading(key: exp.Expr, nested: Collection[str]) -> bool:
         isinstance(operation, exp.Anonymous) and operation.name.upper() in _PARTIAL
     ):
         return True
+    is_compared = isinstance(operation, exp.Predicate)
     return any(
-        any(part.name in nested for part in one.parts[:-1])
+        any(part.name in nested for part in (one.parts if is_compared else one.parts[:-1]))
         if isinstance(one, exp.Column)
         else one.find(exp.Column) is not None
         for one in operands
@@ -190,9 +193,11 @@ def _is_misleading(key: exp.Expr, nested: Collection[str]) -> bool:
 
 
 def _find_keys(root: exp.Expr) -> Iterator[exp.Expr]:
-    """Yield the expressions by which queries and windows sort, but for those that must be outputs."""
-    for node in root.find_all(exp.Select, exp.Window):
+    """Yield the expressions by which queries, windows and calls sort, but for those that must be outputs."""
+    for node in root.find_all(exp.Select, exp.Window, exp.Anonymous):
         order = node.args.get("order")
+        if isinstance(node, exp.Anonymous):
+            order = next((one for one in node.expressions if isinstance(one, exp.Order)), None)
         if order is not None and not node.args.get("distinct"):
             yield from (key.this for key in order.expressions)
         yield from node.args.get("partition_by") or ()

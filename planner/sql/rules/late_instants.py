@@ -72,7 +72,7 @@ def late_instants(tree: Tree) -> None:
 
 
 @for_texts(
-    r"timestamp|date(?:32|64)\[",
+    r"timestamp",
     r"\b(?:date_?trunc|date_bin|to_char|date_format|date_?part|extract)\b",
 )
 def late_parts(tree: Tree) -> None:
@@ -141,24 +141,17 @@ def _compute_in_microseconds(tree: Tree, call: exp.Anonymous) -> None:
         _write_without_zone(tree, first, value)
         return
     kind = tree.find_type(value) if name in {"DATE_TRUNC", "DATETRUNC", "DATE_BIN"} else None
-    if kind is not None and (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
-        if name != "DATE_BIN":
-            _truncate(tree, call, kind)
-        elif pa.types.is_timestamp(kind) and kind.unit != "ns" and kind.tz in {None, *_UTC}:
-            start = _find_bin(first, arguments[2:], kind)
-            if start is not None:
-                tree.replace(call, cast_to(_write_start(start, value), kind))
-
-
-def _truncate(tree: Tree, call: exp.Anonymous, kind: pa.DataType) -> None:
-    """Find the start of a unit by days, where it may have no nanoseconds; a date has microseconds."""
-    part, value = call.expressions[:2]
-    time = value
-    if pa.types.is_date(kind):
-        kind = pa.timestamp("us")
-        time = cast_to(value.copy(), kind)
-    if kind.unit == "ns" or kind.tz not in {None, *_UTC}:
+    if kind is None or not pa.types.is_timestamp(kind) or kind.unit == "ns" or kind.tz not in {None, *_UTC}:
         return
+    if name != "DATE_BIN":
+        _truncate(tree, call, kind)
+    elif (start := _find_bin(first, arguments[2:], kind)) is not None:
+        tree.replace(call, cast_to(_write_start(start, value), kind))
+
+
+def _truncate(tree: Tree, call: exp.Anonymous, kind: pa.TimestampType) -> None:
+    """Find the start of a unit by days, where it may have no nanoseconds."""
+    part, value = call.expressions[:2]
     name = part.name.lower() if isinstance(part, exp.Literal) else ""
     start = (_STARTS if kind.tz is None else {**_STARTS, **_ZONED_STARTS}).get(name)
     each = _PER_SECOND[kind.unit] * _MICROSECONDS.get(name.upper(), 0)
@@ -166,9 +159,7 @@ def _truncate(tree: Tree, call: exp.Anonymous, kind: pa.DataType) -> None:
         # DataFusion truncates columns of such times alone.
         start = _BIN.format(0, each // _MICROSECONDS["SECOND"])
     if start is not None:
-        tree.replace(call, cast_to(_write_start(start, time), kind))
-    elif time is not value:
-        tree.replace(value, time)
+        tree.replace(call, cast_to(_write_start(start, value), kind))
 
 
 def _write_start(start: str, time: exp.Expr) -> exp.Expr:

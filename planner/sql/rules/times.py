@@ -179,6 +179,12 @@ def time_units(tree: Tree) -> None:
 
 
 def _cast_to_microseconds(tree: Tree) -> None:
+    """Cast dates and coarser times to microseconds, to a type without a unit and in date_trunc."""
+    for call in list(tree.root.find_all(exp.Anonymous))[::-1]:
+        if call.name.upper() in {"DATE_TRUNC", "DATETRUNC"} and len(call.expressions) == 2:
+            kind = tree.find_type(call.expressions[1])
+            if kind is not None and pa.types.is_date(kind):
+                tree.replace(call.expressions[1], cast_to(call.expressions[1].copy(), pa.timestamp("us")))
     for cast in list(tree.root.find_all(exp.Cast))[::-1]:
         if _is_of_nanoseconds(cast) and not isinstance(cast.this, exp.Literal):
             kind = tree.find_type(cast.this)
@@ -348,8 +354,8 @@ def windows_of_times(tree: Tree) -> None:
                 continue
             if pa.types.is_time(kind) or pa.types.is_duration(kind):
                 shown = parse_expression("arrow_cast(x, 'Int64')")
-            elif pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-                shown = parse_expression("encode(x, 'hex')")
+            elif find_family(kind) == "bytes":
+                shown = parse_expression("encode(arrow_cast(x, 'LargeBinary'), 'hex')")
             else:
                 continue
             (column,) = shown.find_all(exp.Column)

@@ -44,3 +44,8 @@ SELECT id, rank() OVER (ORDER BY coalesce(nullif(l IN (m), NULL), NULL)) FROM li
 SELECT id, count(*) OVER (PARTITION BY CASE WHEN l = m THEN 1 ELSE 0 END) FROM lists
 --
 SELECT id, count(*) OVER (PARTITION BY coalesce(nullif(CASE WHEN l = m THEN 1 ELSE 0 END, NULL), NULL)) FROM lists
+
+## a comparison of lists
+SELECT id, count(*) OVER (PARTITION BY l = m) FROM lists ORDER BY l IS DISTINCT FROM [1], cardinality(l)
+--
+SELECT id, count(*) OVER (PARTITION BY coalesce(nullif(l = m, NULL), NULL)) FROM lists ORDER BY coalesce(nullif(l IS DISTINCT FROM [1], NULL), NULL), cardinality(l)

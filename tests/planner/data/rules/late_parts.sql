@@ -15,10 +15,10 @@ SELECT EXTRACT(YEAR FROM arrow_cast(ts, 'Timestamp(ns)')) < 9999 AS x, date_part
 --
 SELECT (EXTRACT(YEAR FROM arrow_cast(ts, 'Timestamp(ns)')) + 0) < 9999 AS x, date_part('year', arrow_cast(ts, 'Timestamp(ns)')) = 2024 AS y FROM t WHERE date_part('year', ts) < 9999
 
-## dates, other zones, and texts of times in UTC
-SELECT date_trunc('week', day) AS a, date_trunc('hour', day) AS b, to_char(utc, 'YYYY-MM-DD') AS d, to_char(utc, 'TZ') AS e, to_char(ts, 'YYYY') AS f FROM mixed, t, (SELECT arrow_cast(ts, 'Timestamp(Millisecond, Some("UTC"))') AS utc FROM t) AS q
+## texts of times in UTC
+SELECT to_char(utc, 'YYYY-MM-DD') AS d, to_char(utc, 'TZ') AS e, to_char(ts, 'YYYY') AS f FROM t, (SELECT arrow_cast(ts, 'Timestamp(Millisecond, Some("UTC"))') AS utc FROM t) AS q
 --
-SELECT arrow_cast(arrow_cast(arrow_cast(CAST(arrow_cast(day, 'Timestamp(Microsecond, None)') AS DATE), 'Int32') - (date_part('isodow', arrow_cast(day, 'Timestamp(Microsecond, None)')) - 1), 'Date32'), 'Timestamp(Microsecond, None)') AS a, date_trunc('hour', arrow_cast(day, 'Timestamp(Microsecond, None)')) AS b, to_char(arrow_cast(utc, 'Timestamp(Millisecond, None)'), 'YYYY-MM-DD') AS d, to_char(utc, 'TZ') AS e, to_char(ts, 'YYYY') AS f FROM mixed, t, (SELECT arrow_cast(ts, 'Timestamp(Millisecond, Some("UTC"))') AS utc FROM t) AS q
+SELECT to_char(arrow_cast(utc, 'Timestamp(Millisecond, None)'), 'YYYY-MM-DD') AS d, to_char(utc, 'TZ') AS e, to_char(ts, 'YYYY') AS f FROM t, (SELECT arrow_cast(ts, 'Timestamp(Millisecond, Some("UTC"))') AS utc FROM t) AS q
 
 ## constants
 SELECT date_trunc('minute', TIMESTAMP(6) '9999-12-31 23:59:59') AS x, date_trunc('day', TIMESTAMP '2024-07-01 12:00:00') AS y

@@ -66,3 +66,8 @@ SELECT ts - arrow_cast('2024-03-10 02:30:00', 'Timestamp(Microsecond, None)') AS
 SELECT day - TIMESTAMP '2024-03-10 02:30:00' AS c FROM mixed WHERE day < TIMESTAMP '2024-03-10 02:30:00' AND day <> '2024-03-10'
 --
 SELECT arrow_cast(day, 'Timestamp(Microsecond, None)') - arrow_cast('2024-03-10 02:30:00', 'Timestamp(Microsecond, None)') AS c FROM mixed WHERE arrow_cast(day, 'Timestamp(Microsecond, None)') < arrow_cast('2024-03-10 02:30:00', 'Timestamp(Microsecond, None)') AND day <> '2024-03-10'
+
+## starts of units of dates
+SELECT date_trunc('week', day) AS a FROM mixed WHERE date_trunc('day', day) < '9999-12-31'
+--
+SELECT date_trunc('week', arrow_cast(day, 'Timestamp(Microsecond, None)')) AS a FROM mixed WHERE date_trunc('day', arrow_cast(day, 'Timestamp(Microsecond, None)')) < arrow_cast('9999-12-31', 'Timestamp(Microsecond, None)')
