@@ -56,6 +56,7 @@ MEANT: Sequence[Known] = (
     ),
     Known("`power(1 / 0, NULL)`", "refused", r"\bNULL\b", "Divide by zero"),
     Known("`gcd` of doubles", "postgres|refused", r"(gcd|lcm)\(.*(power|\^|sqrt|1e300)", r"Decimal"),
+    Known("`gcd` of doubles", "refused", r"(gcd|lcm)\(", "Unsupported argument types"),
     Known("`sign` of NaN", "postgres|duckdb", r"sign(um)?\(", "NaN"),
     Known("`upper('ß')`", "postgres|duckdb", "upper|initcap", "ß|SS"),
     Known("a pattern that is none", "refused", "", "Regular expression did not compile"),
@@ -104,7 +105,7 @@ MEANT: Sequence[Known] = (
     Known(
         "a text beside `+`",
         "refused",
-        "",
+        r"[-+*/%^] \(*'|'\)* [-+*/%^]|-\(*'|\w\([^()]*'-?[\d.]+'",
         "type|types|not supported|not implemented|coerc|comparable|Unary operator",
     ),
     Known("timestamps of seconds beside finer ones", "refused", "", "UnsupportedError"),
