@@ -6,50 +6,56 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
 from datafusion import DataFrame, SessionContext
 from datafusion.plan import LogicalPlan
 
-from memwal.storage.table_names import TableName
-from planner.access.visible_catalog import VisibleCatalog
-from planner.binding.bind import bind
-from planner.binding.bound_statement import (
+from lance_gateway.memwal.storage.table_names import TableName
+from lance_gateway.planner.access.visible_catalog import VisibleCatalog
+from lance_gateway.planner.binding.bind import bind
+from lance_gateway.planner.binding.bound_statement import (
     BoundStatement,
     StatementKind,
     TableReference,
     check_vectors,
     read_query_vectors,
 )
-from planner.binding.substrait import Bound, BoundPlan
-from planner.bridge.json.functions import WRITERS, register_writer
-from planner.bridge.row_expressions import mark_uuids
-from planner.bridge.run_control import stream_batches
-from planner.bridge.types.plain_types import normalize_schema
-from planner.plans.checks.mistaken_plans import MOVING_RULE, SUSPECT, TOTALS, check_plan
-from planner.plans.checks.null_equal_joins import NULL_SAFE, find_mixing_rules
-from planner.plans.checks.unplanned_subqueries import refuse_unplanned_subqueries
-from planner.plans.contexts import Contexts
-from planner.plans.errors import translate_error
-from planner.plans.forms.corrected_texts import plan_text
-from planner.plans.forms.json_types import mark_json, type_json
-from planner.plans.forms.multisets import MULTISETS, number_equal_rows
-from planner.plans.forms.planned_frame import PlannedFrame, number_names, plan_unique
-from planner.plans.leaves.making import make_leaf
-from planner.plans.leaves.registering import register_tables
-from planner.plans.leaves.resident_tables import NO_RESIDENTS, RESIDENT_ROWS, Residents
-from planner.scans.query_run import QueryRun
-from planner.scans.table_leaf import TableLeaf
-from planner.search.nearest_leaf import configure_leaves
-from planner.search.search_call import SearchCall
-from planner.search.search_scan import build_search_leaf
-from planner.sql.rules import KeptTexts, apply_rules
-from planner.sql.rules.subqueries import keep_conditions_in_place
-from planner.sql.subqueries.rewriting import JoinedStatement, join_subqueries
-from planner.sql.tree.types import Operations
-from planner.tables.state.catalog import Catalog
-from planner.tables.visibility.visibility import Visibility
+from lance_gateway.planner.binding.substrait import Bound, BoundPlan
+from lance_gateway.planner.bridge.json.functions import WRITERS, register_writer
+from lance_gateway.planner.bridge.row_expressions import mark_uuids
+from lance_gateway.planner.bridge.run_control import stream_batches
+from lance_gateway.planner.bridge.types.plain_types import normalize_schema
+from lance_gateway.planner.plans.checks.mistaken_plans import MOVING_RULE, SUSPECT, TOTALS, check_plan
+from lance_gateway.planner.plans.checks.null_equal_joins import NULL_SAFE, find_mixing_rules
+from lance_gateway.planner.plans.checks.unplanned_subqueries import refuse_unplanned_subqueries
+from lance_gateway.planner.plans.contexts import Contexts
+from lance_gateway.planner.plans.errors import translate_error
+from lance_gateway.planner.plans.forms.corrected_texts import plan_text
+from lance_gateway.planner.plans.forms.json_types import mark_json, type_json
+from lance_gateway.planner.plans.forms.multisets import MULTISETS, number_equal_rows
+from lance_gateway.planner.plans.forms.planned_frame import PlannedFrame, number_names, plan_unique
+from lance_gateway.planner.plans.leaves.making import make_leaf
+from lance_gateway.planner.plans.leaves.registering import register_tables
+from lance_gateway.planner.plans.leaves.resident_tables import NO_RESIDENTS, RESIDENT_ROWS, Residents
+from lance_gateway.planner.scans.pruning.region_values import tells_of_rows
+from lance_gateway.planner.scans.pruning.statement_predicates import NO_PREDICATES, StatementPredicates
+from lance_gateway.planner.scans.query_run import QueryRun
+from lance_gateway.planner.scans.settings import Shortcut
+from lance_gateway.planner.scans.table_leaf import TableLeaf
+from lance_gateway.planner.search.nearest_leaf import configure_leaves
+from lance_gateway.planner.search.search_call import SearchCall
+from lance_gateway.planner.search.search_scan import build_search_leaf
+from lance_gateway.planner.sql.rules import KeptTexts, apply_rules
+from lance_gateway.planner.sql.rules.subqueries import keep_conditions_in_place
+from lance_gateway.planner.sql.subqueries.rewriting import JoinedStatement, join_subqueries
+from lance_gateway.planner.sql.tree.dialect import find_query, parse_query
+from lance_gateway.planner.sql.tree.predicates import find_predicates
+from lance_gateway.planner.sql.tree.types import Operations
+from lance_gateway.planner.tables.state.catalog import Catalog
+from lance_gateway.planner.tables.visibility.visibility import Visibility
 
 _EMPTYING_RULE = "eliminate_filter"
 """The rule that replaces a filter that is never true with an empty relation.
@@ -97,6 +103,7 @@ class Frames:
         self.visibility = Visibility(catalog.cache, catalog.executor, catalog.shared)
         self._rewritten: KeptTexts[str] = KeptTexts()
         self._joined: KeptTexts[JoinedStatement] = KeptTexts()
+        self._predicates: KeptTexts[StatementPredicates] = KeptTexts()
         self._operations: Operations = {}
         self._schema_reader = SessionContext()
         """Only used to read the schemas of plans."""
@@ -205,6 +212,8 @@ class Frames:
                 )
             frame = _plan_named(bound, names, replan, text, written, plan_part)
             text = frame.text
+            if not typing and not untyped:
+                run.predicates = self._find_predicates(bound, run, catalog, text, columns, values)
             frame.moves_conditions, frame.mixing, frame.is_checked = moving, mixing, is_checked
             if untyped:
                 return frame
@@ -238,6 +247,32 @@ class Frames:
         except Exception as error:
             raise translate_error(error, bound, run.failure) from error
         return frame
+
+    def _find_predicates(
+        self,
+        bound: BoundStatement,
+        run: QueryRun,
+        catalog: VisibleCatalog,
+        text: str,
+        columns: Mapping[str, pa.Schema],
+        values: Mapping[str, pa.Scalar],
+    ) -> StatementPredicates:
+        """Return the predicates of the tables of a text, if they may exclude regions of one."""
+        settings = run.settings
+        if not settings.region_pruning or Shortcut.REGION_PRUNING not in settings.shortcuts:
+            return NO_PREDICATES
+        details = (catalog.table(one.table, one.as_of).base.details for one in bound.references)
+        if not any(any(map(tells_of_rows, one.region_specs)) for one in details if one is not None):
+            return NO_PREDICATES
+
+        def find() -> StatementPredicates:
+            root = parse_query(text[find_query(text) :])
+            return NO_PREDICATES if root is None else StatementPredicates(find_predicates(root, columns))
+
+        found = self._predicates.make(text, columns, {}, find)
+        if not values and not bound.is_volatile:
+            return found
+        return replace(found, values=values, began=run.began)
 
     def _join_subqueries(
         self,
@@ -360,6 +395,7 @@ class Frames:
             name: self.plan(statement, run, None, catalog, pushdown=pushdown)
             for name, statement in bound.relations.items()
         }
+        run.predicates = NO_PREDICATES  # those of single relations are not those of the plan
         context = self._contexts.make(typing=False, sorts_whole=True)
         frame = PlannedFrame(bound.make_frame(context, relations).df)
         without = partial(self._optimize_without, frame)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from planner.sql.tree.dialect import find_query, parse_expression, parse_query, write_sql
+from lance_gateway.planner.sql.tree.dialect import find_query, parse_expression, parse_query, write_sql
 
 _AROUND = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
 

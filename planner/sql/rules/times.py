@@ -10,8 +10,8 @@ from typing import Final, TypeGuard
 import pyarrow as pa
 from sqlglot import exp
 
-from planner.sql.tree.dialect import parse_expression
-from planner.sql.tree.groups import (
+from lance_gateway.planner.sql.tree.dialect import parse_expression
+from lance_gateway.planner.sql.tree.groups import (
     Cast,
     Group,
     Kinds,
@@ -26,7 +26,7 @@ from planner.sql.tree.groups import (
     recast_outputs,
     replace_value,
 )
-from planner.sql.tree.tree import Tree, find_family, for_texts
+from lance_gateway.planner.sql.tree.tree import Tree, find_family, for_texts
 
 _FINE: Final = re.compile(r"\.\d{7}")
 """Fractions that microseconds do not have."""

@@ -17,10 +17,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from planner.access.rights import FULL_ACCESS, Access, TableAccess
-from planner.bridge.run_control import RunControl
-from planner.engine import PreparedQuery
-from planner.writes.transactions.transaction import Transaction
+from lance_gateway.planner.access.rights import FULL_ACCESS, Access, TableAccess
+from lance_gateway.planner.bridge.run_control import RunControl
+from lance_gateway.planner.engine import PreparedQuery
+from lance_gateway.planner.writes.transactions.transaction import Transaction
 from tests.fuzz.typed.answers import UnreadableError, are_equal, read_as, values_of
 from tests.fuzz.typed.expressions import Call, Drawer, Leaf, Node, Rendering, bind, leaves_of, shrunk
 from tests.fuzz.typed.judges import Duck, Postgres, RefusedError
