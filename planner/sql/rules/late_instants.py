@@ -72,7 +72,7 @@ def late_instants(tree: Tree) -> None:
 
 
 @for_texts(
-    r"timestamp",
+    r"timestamp|\bdate(?:32|64)?\b",
     r"\b(?:date_?trunc|date_bin|to_char|date_format|date_?part|extract)\b",
 )
 def late_parts(tree: Tree) -> None:

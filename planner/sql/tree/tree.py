@@ -260,6 +260,9 @@ def _read_same_rows(probe: exp.Select, select: exp.Select) -> None:
     for key in ("from_", "joins", "laterals"):
         part = select.args.get(key)
         probe.set(key, [one.copy() for one in part] if isinstance(part, list) else part and part.copy())
+    for join in probe.args.get("joins") or ():
+        if join.args.get("on") is not None:
+            join.set("on", exp.true())  # DataFusion may refuse the condition before all rules are applied
 
 
 def _with_common_tables(probe: exp.Query, expression: exp.Expr) -> exp.Query:
