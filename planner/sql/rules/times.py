@@ -269,7 +269,7 @@ def _choose_units(
     zone = next((zone for zone in zones if zone is not None), None)
     return [
         _choose_unit(kind, found, target, zone)
-        if unit is None or kind in dates
+        if kind is None or unit is None or kind in dates
         else partial(_hide_cast, kind=pa.timestamp(target, kind.tz))
         if _DIGITS[unit] < fractions
         else None
@@ -284,7 +284,8 @@ def _find_read_unit(tree: Tree, member: exp.Expr, kind: pa.DataType | None) -> s
     is_call = isinstance(member, exp.Anonymous) and member.name.upper() == "ARROW_CAST"
     source = member.this if isinstance(member, exp.Cast) else member.expressions[0] if is_call else None
     inner = None if source is None else _find_read_unit(tree, source, tree.find_type(source))
-    return kind.unit if inner is None else min(kind.unit, inner, key=_DIGITS.__getitem__)
+    unit: str = kind.unit
+    return unit if inner is None else min(unit, inner, key=_DIGITS.__getitem__)
 
 
 def _hide_cast(expression: exp.Expr, kind: pa.DataType) -> exp.Expr:

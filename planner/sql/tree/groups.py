@@ -191,8 +191,9 @@ def name_literals(tree: Tree) -> Mapping[str, Sequence[exp.Expr]]:
         above: exp.Expr | None = values
         while above is not None and not above.alias_column_names:
             above = above.parent
-        for row in values.find_all(exp.Tuple) if above is not None else ():
-            for name, cell in zip(above.alias_column_names, row.expressions, strict=False):
+        names = [] if above is None else above.alias_column_names
+        for row in values.find_all(exp.Tuple):
+            for name, cell in zip(names, row.expressions, strict=False):
                 found.setdefault(name.casefold(), []).append(cell)
     columns = {column.name.casefold() for column in tree.columns}
     known = {name: [one for one in cells if not isinstance(one, exp.Null)] for name, cells in found.items()}
