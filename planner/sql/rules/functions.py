@@ -93,6 +93,20 @@ def decoded_texts(tree: Tree) -> None:
             tree.replace(node.this, cast_to(node.this.copy(), kind.value_type))
 
 
+@for_texts(r"\bfind_in_set\s*\(", r"large_?(?:utf8|string)")
+def sets_of_texts(tree: Tree) -> None:
+    """Look for a text in a set as for one that is not large; of large constants, DataFusion makes no plan.
+
+        SELECT find_in_set(large, $1) FROM t
+    ->  SELECT find_in_set(arrow_cast(large, 'Utf8'), arrow_cast($1, 'Utf8')) FROM t
+    """
+    for call in list(tree.root.find_all(exp.Anonymous))[::-1]:
+        for argument in call.expressions if call.name.casefold() == "find_in_set" else ():
+            kind = tree.find_type(argument)
+            if kind is not None and pa.types.is_large_string(kind):
+                tree.replace(argument, cast_to(argument.copy(), pa.string()))
+
+
 _NEIGHBOURS: Final = frozenset({"lag", "lead"})
 
 

@@ -138,6 +138,9 @@ _PARTIAL: Final = frozenset({"LN", "LOG", "LOG2", "LOG10", "SQRT", "ACOS", "ASIN
 """Functions of some numbers alone, whose order is not even derived rightly from a column."""
 
 
+"""What may give no NULL, whatever it is made of."""
+
+
 @for_texts(r"\border\s+by\b|\bpartition\s+by\b")
 def computed_sort_keys(tree: Tree) -> None:
     """Hide how a sort key of several operations is computed.

@@ -40,7 +40,13 @@ MEANT: Sequence[Known] = (
         "NaN that is computed", "duckdb", r"power\(.*\) (<|>|BETWEEN|NOT BETWEEN)|(greatest|least)\(.*power\("
     ),
     Known("functions of lists beside NULL", "postgres|duckdb", r"array_(has|remove)\w*\("),
-    Known("a number that no integer holds", "refused", "", "FACTORIAL"),
+    Known(
+        "a number that no integer or decimal holds",
+        "refused",
+        "",
+        r"FACTORIAL|Overflow happened on: -?\d{15,} \* -?\d{15,}",
+    ),
+    Known("`CAST(x AS DECIMAL)` of NaN", "refused", "AS DECIMAL", "Overflowing on NaN"),
     Known(
         "functions of `REAL`",
         "postgres|duckdb",
@@ -55,11 +61,16 @@ MEANT: Sequence[Known] = (
         r": (True|False|'yes'|'no'|'two'|None), ",
     ),
     Known("`power(1 / 0, NULL)`", "refused", r"\bNULL\b", "Divide by zero"),
-    Known("`gcd` of doubles", "postgres|refused", r"(gcd|lcm)\(.*(power|\^|sqrt|1e300)", r"Decimal"),
+    Known(
+        "`gcd` of doubles",
+        "postgres|refused",
+        r"(gcd|lcm)\(.*(power|\^|sqrt|1e300|\* 1\.19|/ 3\.0|exp|ln)",
+        r"Decimal|Float64",
+    ),
     Known("`gcd` of doubles", "refused", r"(gcd|lcm)\(", "Unsupported argument types"),
     Known("`sign` of NaN", "postgres|duckdb", r"sign(um)?\(", "NaN"),
     Known("`upper('ß')`", "postgres|duckdb", "upper|initcap", "ß|SS"),
-    Known("a pattern that is none", "refused", "", "Regular expression did not compile"),
+    Known("a pattern that is none", "refused", "", "Regular expression did not compile|regex parse error"),
     Known("the least of an integer type", "refused", "", "overflow on abs"),
     Known(
         "the least of an integer type",
@@ -75,21 +86,33 @@ MEANT: Sequence[Known] = (
     Known(
         "`r = 4.44` of a `REAL`",
         "place (JOIN VALUES|IN subquery)",
-        r"((float|vector)_|REAL).*(VALUES|SELECT) \(?-?\d*\.\d",
+        r"(?=.*((float|vector)_|REAL))(?=.*(VALUES|SELECT) \(?-?\d*\.\d)",
     ),
     Known(
         "a `DECIMAL` beside a `REAL`",
         "postgres",
         r"(?=.*((float|vector)_|REAL))(?=.*(decimal_|DECIMAL|\.\d))(?=.*(\bIN\b|\bANY\b|CASE|coalesce|greatest|least|nullif))",
     ),
+    Known(
+        "a `DECIMAL` beside a `REAL`",
+        "duckdb",
+        r"(?=.*((float|vector)_|REAL))(?=.*(decimal_|DECIMAL|struct_\w+(\.|\[')d\b|price))(?=.*(\bIN\b|\bANY\b|CASE|coalesce|greatest|least|nullif|BETWEEN|DISTINCT|[=<>]))",
+        r"\d\.\d{10,}|REAL",
+    ),
     Known("a `DECIMAL` beside a `REAL`", "duckdb", r"(%|mod\().*(float|vector)_|(float|vector)_.*(%|mod\()"),
-    Known("a text of digits beside a `DECIMAL`", "duckdb", r"decimal_.*'[\d.]+'|DECIMAL.*'[\d.]+'"),
+    Known("a text of digits beside a `DECIMAL`", "duckdb", r"(decimal_|DECIMAL|\d{19}).*'[\d.]+'"),
     Known(
         "a text of digits beside a `DECIMAL`",
         "place (JOIN VALUES|IN subquery)",
         r"(VALUES|SELECT) \(?'[\d.]+'",
     ),
     Known("decimals of 38 digits beside each other", "duckdb", r"(trunc|round|floor|ceil)\(.*decimal_38"),
+    Known(
+        "decimals of 38 digits beside each other",
+        "duckdb",
+        r"(greatest|least|coalesce|nullif|CASE)\b.*decimal_38",
+        r": Decimal\(.*, Decimal\(",
+    ),
     Known("`CASE WHEN n IS NULL THEN 'none' ELSE n END`", "duckdb", r"CASE .*'\d*\.\d+'", r"row \d+: '"),
     Known(
         "`mod(2, 0.1)`",

@@ -49,3 +49,8 @@ SELECT id, count(*) OVER (PARTITION BY coalesce(nullif(CASE WHEN l = m THEN 1 EL
 SELECT id, count(*) OVER (PARTITION BY l = m) FROM lists ORDER BY l IS DISTINCT FROM [1], cardinality(l)
 --
 SELECT id, count(*) OVER (PARTITION BY coalesce(nullif(l = m, NULL), NULL)) FROM lists ORDER BY coalesce(nullif(l IS DISTINCT FROM [1], NULL), NULL), cardinality(l)
+
+## what is never NULL
+SELECT id, rank() OVER (ORDER BY CASE WHEN abs(f) > 1 THEN 1 ELSE 0 END, ln(f) IS NULL) AS a FROM p
+--
+SELECT id, rank() OVER (ORDER BY coalesce(nullif(CASE WHEN abs(f) > 1 THEN 1 ELSE 0 END, NULL), NULL), coalesce(nullif(ln(f) IS NULL, NULL), NULL)) AS a FROM p
