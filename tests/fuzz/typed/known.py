@@ -39,7 +39,7 @@ MEANT: Sequence[Known] = (
     Known(
         "NaN that is computed", "duckdb", r"power\(.*\) (<|>|BETWEEN|NOT BETWEEN)|(greatest|least)\(.*power\("
     ),
-    Known("functions of lists beside NULL", "postgres|duckdb", r"array_(has|remove)\w*\("),
+    Known("functions of lists beside NULL", "postgres|duckdb", r"array_(has|remove)\w*\(|@>|<@", "None"),
     Known("a number that no integer holds", "refused", "", "FACTORIAL"),
     Known(
         "functions of `REAL`",

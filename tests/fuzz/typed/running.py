@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
@@ -37,6 +37,7 @@ PER_LAKE = 2000
 """Statements of a lake, about."""
 _TYPES_OF_LAKE = 12
 _BATCH = 10
+_MOST_DRAWN = 500
 _PLACES_OF_EXPRESSION = 3
 _PEOPLE = (
     "decimal",
@@ -67,6 +68,9 @@ class Machine:
         operators, types: What is asked about.
         fills: Whether the fields of structs that are NULL have values.
         is_patient: Whether differences that are being mended are known.
+        places: Where expressions are written.
+        ignored: Kinds of mismatches that are not reported.
+        concerns: Whether a statement is asked, by its text behind the types that it reads, in small letters.
     """
 
     seed: int
@@ -77,6 +81,9 @@ class Machine:
     types: Sequence[str] = tuple(one.name for one in TYPES)
     fills: bool = True
     is_patient: bool = True
+    places: Sequence[Place] = PLACES
+    ignored: Collection[str] = ()
+    concerns: Callable[[str], bool] = lambda _: True
 
     def run(
         self, process: WriterProcess, *, statements: int, seconds: float = float("inf"), first_lake: int = 0
@@ -135,6 +142,7 @@ class _Asking:
         self._types = [one for one in TYPES if one.name in chosen]
         self._lake = Lake.draw(rng, root, self._types, process, stack, fills=machine.fills)
         self._drawer = Drawer(rng, self._lake.columns, machine.operators)
+        self._templates = "; ".join(("SELECT {e}", *(one.sql for one in machine.places)))
         self._pairs: list[tuple[Leaf, Operator]] = []
         duck.set_rows(self._lake.columns, self._lake.rows)
         if machine.postgres is not None:
@@ -146,8 +154,13 @@ class _Asking:
 
     def ask(self, until: int, end: float) -> None:
         """Judge batches of expressions until so many statements are asked."""
-        while self._report.statements < until and time.monotonic() < end:
-            nodes = [self._draw() for _ in range(_BATCH)]
+        most = self._machine.most
+        while (
+            self._report.statements < until and time.monotonic() < end and len(self._report.mismatches) < most
+        ):
+            nodes = [node for _ in range(_BATCH) if (node := self._draw()) is not None]
+            if not nodes:
+                break
             asked = {state: self._select(nodes, state) for state in STATES}
             for index, node in enumerate(nodes):
                 found = {state: answers[index] for state, answers in asked.items()}
@@ -159,13 +172,23 @@ class _Asking:
                     self._judge_constants(one)
                     self._judge_places(one)
 
-    def _draw(self) -> Call:
-        while True:
+    def _draw(self) -> Call | None:
+        """Return an expression that is asked; None if it seems that this lake has none."""
+        for _ in range(_MOST_DRAWN):
             if not self._pairs:
                 self._pairs = self._drawer.pairs()
             node = self._drawer.call(*self._pairs.pop())
-            if any(leaf.column for leaf in leaves_of(node)):
+            self._report.counts["drawn"] += 1
+            if any(leaf.column for leaf in leaves_of(node)) and self._concerns(node, self._templates):
                 return node
+        return None
+
+    def _concerns(self, node: Call, template: str) -> bool:
+        """Return whether an expression is asked in a place, or in one of many."""
+        text = Rendering().text(node)
+        kinds = {str(leaf.of.arrow) for leaf in leaves_of(node) if leaf.of is not None}
+        sql = template.replace("{e}", f"{text}", 2).replace("{l}", f"{text}").replace("{r}", f"{text}")
+        return self._machine.concerns(f"{' '.join(sorted(kinds))} {sql}".lower())
 
     # Asking
 
@@ -333,7 +356,11 @@ class _Asking:
             )
 
     def _judge_places(self, asked: _Asked) -> None:
-        fitting = [one for one in PLACES if one.takes(asked.node.group)]
+        fitting = [
+            one
+            for one in self._machine.places
+            if one.takes(asked.node.group) and self._concerns(asked.node, one.sql)
+        ]
         there = {str(one) for one in asked.values.values()}
         both = there >= {"0.0", "-0.0"} or ("NaN" in there and _is_computed(asked.node))
         for place in self._rng.sample(fitting, min(_PLACES_OF_EXPRESSION, len(fitting))):
@@ -374,6 +401,7 @@ class _Asking:
             "e": rendering.text(node),
             "l": "",
             "r": "",
+            "c": _column_of(node),
         }
         if (
             place.is_condition
@@ -395,8 +423,9 @@ class _Asking:
             answer = self._run(sql, rendering.parameters, access)
         except RefusedError as refused:
             self._refuse(node, str(refused), sql, place.name, state)
-            is_meant = place.expected is None or "UnsupportedError" in str(refused)
-            return None if is_meant else (sql, f"refused: {str(refused)[:300]}")
+            if "UnsupportedError" in str(refused) or self._is_refused(place, names, rendering):
+                return None
+            return sql, f"refused: {str(refused)[:300]}"
         columns = answer.columns[:1] if place.name == "WHERE columns" else answer.columns
         rows = list(zip(*map(values_of, columns), strict=True))
         if place.expected is not None:
@@ -423,6 +452,16 @@ class _Asking:
         )
         more = f"; by {place.same_as.format(**names)}" if place.same_as else ""
         return sql, f"unexpected {extra[:3]}, missing {missing[:3]} of {len(wanted)} rows{shown}{more}"
+
+    def _is_refused(self, place: Place, names: dict[str, Any], rendering: Rendering) -> bool:
+        """Return whether the statement with the same rows is refused as well, or takes a parameter for a text."""
+        if place.expected is not None or rendering.parameters:
+            return place.expected is None
+        try:
+            self._run(place.same_as.format(**names), rendering.parameters)
+        except RefusedError:
+            return True
+        return False
 
     def _partner(self, node: Call, *, is_column: bool) -> Node | None:
         """Return what an expression is compared with."""
@@ -500,18 +539,30 @@ class _Asking:
             if again not in self._report.pending:
                 self._report.pending[again] = f"{again}\n  {sql}\n  {detail}"
             return
+        if kind in self._machine.ignored:
+            return
         self._report.alike[kind] += 1
         if kind not in self._report.mismatches:
             asked = self._report.statements - self._begin + 1
-            again = (
-                f"python -m tests.fuzz.typed --seed {self._machine.seed} --lake {self._number} "
-                f"--statements {asked}"
-            )
             log = "us" if self._lake.is_ours else "Lance"
             told = f"{operator} of {groups} ({first}) in {place}; log by {log}"
-            one = Mismatch(judge, told, sql, str(detail), again)
+            one = Mismatch(
+                judge,
+                told,
+                sql,
+                str(detail),
+                self._machine.seed,
+                self._number,
+                asked,
+                self._report.statements,
+            )
             self._report.mismatches[kind] = one
             self._machine.tell(one)
+
+
+def _column_of(node: Node) -> str:
+    """Return the first column that an expression reads."""
+    return next((leaf.column for leaf in leaves_of(node) if leaf.column), "")
 
 
 def _is_computed(node: Node) -> bool:

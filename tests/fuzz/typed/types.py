@@ -309,7 +309,7 @@ def arrow_name(one: Type) -> str:
         zone = "None" if arrow.tz is None else f'Some("{arrow.tz}")'
         return f"Timestamp({_UNITS[arrow.unit]}, {zone})"
     names = {
-        "float": "Float32", "double": "Float64", "bool": "Boolean", "string": "Utf8", "large_string": "LargeUtf8",
+        "large_binary": "LargeBinary", "float": "Float32", "double": "Float64", "bool": "Boolean", "string": "Utf8", "large_string": "LargeUtf8",
         "date32[day]": "Date32", "date64[ms]": "Date64", "time64[us]": "Time64(Microsecond)",
         "dictionary<values=string, indices=int32, ordered=0>": "Dictionary(Int32, Utf8)",
     }  # fmt: skip

@@ -1,0 +1,211 @@
+"""Mends of DataFusion's mistakes, left out one at a time: after how many statements a machine notices it.
+
+    python -m tests.fuzz.typed.undone [--mend NAME] [--statements N] [--seed N] [--all]
+
+A machine asks only what concerns the mend, by the patterns that the mend itself has, unless `--all` is given.
+A mismatch counts if the same statements have none with the mend in its place.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Final
+from unittest.mock import patch
+
+from datafusion import SessionConfig
+
+from execnodes.storage import source
+from planner.plans import contexts, dataframes
+from planner.plans.checks import mistaken_plans
+from planner.sql.forms import FORMS
+from planner.sql.rules import RULES
+from planner.sql.subqueries.rewriting import JoinedStatement, join_subqueries
+from planner.tables.sources import log_tail
+from tests.fuzz.typed.functions import functions
+from tests.fuzz.typed.judges import Postgres, find_postgres, serve_postgres
+from tests.fuzz.typed.operators import OPERATORS
+from tests.fuzz.typed.report import Mismatch
+from tests.fuzz.typed.running import Machine
+from tests.support.processes.writer_process import WriterProcess
+
+MOST: Final = 20_000
+"""Statements within which each is noticed."""
+_NEVER: Final = re.compile(r"(?!)")
+
+
+@dataclass(frozen=True)
+class Mend:
+    """A part of the product without which an answer is wrong.
+
+    Attributes:
+        changes: Objects, their attributes, and what these are without the mend.
+        patterns: All of them are found in texts that it concerns, behind the types that are read.
+    """
+
+    name: str
+    changes: Sequence[tuple[Any, str, Any]]
+    patterns: Sequence[re.Pattern[str]] = ()
+
+    @contextmanager
+    def left_out(self) -> Iterator[None]:
+        """Leave it out of this process for a while."""
+        with ExitStack() as stack:
+            for owner, name, value in self.changes:
+                stack.enter_context(patch.object(owner, name, value, create=True))
+            yield
+
+    def concerns(self, text: str) -> bool:
+        """Return whether a statement has what it mends."""
+        return all(one.search(text) for one in self.patterns)
+
+
+@dataclass(frozen=True)
+class Found:
+    """A mend that was missed.
+
+    Attributes:
+        statements: How many were asked before.
+        drawn: How many expressions were drawn before, also those that do not concern it.
+    """
+
+    statements: int
+    drawn: int
+    mismatch: Mismatch
+
+
+def find(
+    mend: Mend,
+    process: WriterProcess,
+    postgres: Postgres | None,
+    *,
+    seed: int = 1,
+    statements: int = MOST,
+    is_narrow: bool = True,
+) -> Found | None:
+    """Leave a mend out until a machine notices it; None if it does not."""
+    operators = (*OPERATORS, *functions())
+    machine = Machine(seed, postgres, operators=operators)
+    if is_narrow:
+        machine.concerns = mend.concerns
+    ignored: set[str] = set()
+    while True:
+        with mend.left_out():
+            report = replace(machine, most=1, ignored=ignored).run(process, statements=statements)
+        if not report.mismatches:
+            return None
+        ((kind, mismatch),) = list(report.mismatches.items())[:1]
+        # The same statements with the mend.
+        same = machine.run(process, statements=mismatch.asked, first_lake=mismatch.lake)
+        if kind not in same.mismatches:
+            return Found(mismatch.number, report.counts["drawn"], mismatch)
+        ignored |= {kind, *same.mismatches}
+
+
+def list_mends() -> Mapping[str, Mend]:
+    """Return all of them by their names."""
+    return {one.name: one for one in _iterate_mends()}
+
+
+def _iterate_mends() -> Iterator[Mend]:
+    for rule in (*RULES, *FORMS):
+        yield Mend(rule.__name__, [(rule, "patterns", (_NEVER,))], getattr(rule, "patterns", ()))
+    for name, pattern, changes in _CHECKS:
+        yield Mend(name, changes, [re.compile(pattern, re.DOTALL)])
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    return None
+
+
+def _never(*_: Any, **__: Any) -> bool:
+    return False
+
+
+def _join_none(sql: str, *rest: Any, joins_all: bool = False, **more: Any) -> JoinedStatement:
+    """Join only the subqueries that DataFusion refuses."""
+    return join_subqueries(sql, *rest, joins_all=True, **more) if joins_all else JoinedStatement(sql, {})
+
+
+def _without_option(name: str) -> Any:
+    class Config(SessionConfig):  # type: ignore[misc]
+        def set(self, key: str, value: str) -> SessionConfig:
+            return self if key.endswith(name) else super().set(key, value)
+
+    return contexts, "SessionConfig", Config
+
+
+def _same_rows(rows: Any) -> Any:
+    return rows
+
+
+_NESTED = r"\bselect\b.*\bselect\b"
+_CHECKS: Final[Sequence[tuple[str, str, Sequence[tuple[Any, str, Any]]]]] = (
+    ("misplanned_joins", rf"\b(?:left|right|full)\b|{_NESTED}", [(mistaken_plans, "refuse_misplanned_joins", _nothing)]),
+    ("counted_constants", r"\(\s*distinct\b", [(mistaken_plans, "refuse_counted_constants", _nothing)]),
+    ("grouping_sets", r"\brollup\b", [(mistaken_plans, "refuse_mistaken_keys", _nothing), (dataframes, "_EMPTYING_RULE", "none")]),
+    ("dropped_keys", r"\b(?:distinct|group|over)\b.*\b(?:distinct|group|over)\b", [(mistaken_plans, "refuse_dropped_keys", _nothing)]),
+    ("coarse_instants", r"timestamp\[m?s", [(mistaken_plans, "refuse_lost_fractions", _nothing)]),
+    ("hidden_operands", r"timestamp\[m?s.*(?:\bfilter\b|\bover\b|array_agg)", [(mistaken_plans, "show_hidden_operands", _same_rows)]),
+    ("emptied_aggregates", rf"\bhaving\b|{_NESTED}", [(mistaken_plans, "empties_aggregates", _never)]),
+    ("null_equal_joins", r"\bjoin\b.*\bdistinct from\b", [(dataframes, "find_mixing_rules", lambda *_: ())]),
+    ("unplanned_subqueries", _NESTED, [(dataframes, "refuse_unplanned_subqueries", _nothing)]),
+    ("join_subqueries", rf"\bjoin\b|{_NESTED}", [(dataframes, "join_subqueries", _join_none)]),
+    ("multisets", r"\b(?:intersect|except)\s+all\b", [(dataframes, "MULTISETS", _NEVER)]),
+    ("eliminate_duplicated_expr", r"\border\b", [(contexts, "WRONG_RULES", ("eliminate_group_by_constant",))]),
+    ("eliminate_group_by_constant", r"\bgroup\b", [(contexts, "WRONG_RULES", ("eliminate_duplicated_expr",))]),
+    ("repartition_sorts", r"\bunion\b.*\border\b", [(dataframes, "_UNITED_ORDER", _NEVER)]),
+    ("time_zone", r"timestamp", [_without_option("time_zone")]),
+    ("skip_physical_aggregate_schema_check", r"\b(?:distinct|group|union|except|intersect)\b", [_without_option("skip_physical_aggregate_schema_check")]),
+    ("enable_leaf_expression_pushdown", r"struct.*\bjoin\b", [_without_option("enable_leaf_expression_pushdown")]),
+    ("push_nulls_down", r"struct", [(log_tail, "push_nulls_down", _same_rows), (source, "push_nulls_down", _same_rows)]),
+)  # fmt: skip
+"""Checks of plans, options of DataFusion and mends of Lance: the texts that they concern, and what they are without."""
+
+
+def main() -> int:
+    """Leave out all of them, or one; return 1 if one is not missed."""
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz.typed.undone", description=__doc__)
+    parser.add_argument("--mend", default="", help="names, with commas between")
+    parser.add_argument("--statements", type=int, default=MOST)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--all", action="store_true", help="ask everything, also what does not concern it")
+    chosen = parser.parse_args()
+    mends = list_mends()
+    missing = []
+    with ExitStack() as stack:
+        programs = find_postgres()
+        postgres = None if programs is None else stack.enter_context(serve_postgres(programs))
+        process = stack.enter_context(WriterProcess())
+        for name in chosen.mend.split(",") if chosen.mend else mends:
+            begin = time.monotonic()
+            found = find(
+                mends[name], process, postgres,
+                seed=chosen.seed, statements=chosen.statements, is_narrow=not chosen.all,
+            )  # fmt: skip
+            seconds = time.monotonic() - begin
+            if found is None:
+                missing.append(name)
+                write(f"{name:40}      - in {seconds:.0f} s")
+            else:
+                one = found.mismatch
+                write(
+                    f"{name:40} {found.statements:6} of {found.drawn} drawn in {seconds:.0f} s by {one.judge}: {one.sql[:150]}"
+                )
+    write(f"not missed: {missing}")
+    return 1 if missing else 0
+
+
+def write(text: str) -> None:
+    """Write a text to standard output, at once."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
