@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
@@ -223,7 +223,13 @@ class QueryPlanner:
         kept = find_typed(self._plans.get, key, promised, bound)
         if kept is not None:
             return kept
-        plain = self._plans.get(key, None) or self._prepare_and_keep(key, None)
+        try:
+            plain = self._plans.get(key, None) or self._prepare_and_keep(key, None)
+        except InvalidInputError:
+            # The text may not tell types that the values have.
+            with suppress(InvalidInputError, UnsupportedError):
+                return self._prepare_and_keep(replace(key, value_types=tuple(bound)), promised)
+            raise
         types = settle_types(plain.parameter_schema, bound)
         plan = plain
         if types != tuple(plain.parameter_schema.types):

@@ -289,8 +289,8 @@ def outer_qualifiers(tree: Tree) -> None:
     ->  SELECT s FROM c WHERE EXISTS (SELECT 1 FROM o WHERE o.c = "#".c.id)
 
     DataFusion takes `c.id` for a field of the column `o.c` before it looks at the relations around the
-    subquery. A name of three parts is no such field. What is a field of that column stays one. Its schema is not compared with that of an alias, which
-    has none, and results are not called after it.
+    subquery. A name of three parts is no such field. Its schema is not compared with that of an alias, which
+    has none, and results are not called after it. What is a field of that column stays one.
     """
     columns = list(tree.root.find_all(exp.Column))
     names = {column.name.casefold() for column in columns} | {one.name.casefold() for one in tree.columns}

@@ -71,8 +71,12 @@ _COMPARISONS = (
     _op("CASE x WHEN", _CASE, "any like like", "text"),
     _op("CASE", "CASE WHEN {0} = {1} THEN 'yes' ELSE 'no' END", "any like", "text"),
     _op("nullif", "nullif({0}, {1})", "any like", "like"), _op("coalesce", "coalesce({0}, {1})", "any like", "like"),
+    _op("nvl", "nvl({0}, {1})", "any like", "like", "coalesce({0}, {1})", "coalesce({0}, {1})"),
+    _op("ifnull", "ifnull({0}, {1})", "any like", "like", "coalesce({0}, {1})", "coalesce({0}, {1})"),
+    _op("nvl2", "nvl2({0}, {0}, {1})", "any like", "like", "coalesce({0}, {1})", "coalesce({0}, {1})"),
     _op("greatest", "greatest({0}, {1})", "ordered like", "like"), _op("least", "least({0}, {1})", "ordered like", "like"),
     _op("IN computed", "{0} IN (coalesce({1}, {2}), {2})", "any like like"),
+    _op("IN many", "{0} IN (CASE WHEN {0} < {1} THEN {1} ELSE {2} END, {3}, {4}, {5}, {6})", "ordered like like like like like like"),
     _op("IN and NOT IN", "{0} IN ({1}, {2}) AND {0} NOT IN ({2}, NULL)", "any like like"),
     _op("BETWEEN SYMMETRIC", "{0} BETWEEN SYMMETRIC {1} AND {2}", "ordered like like", duckdb=None),
     _op("IN VALUES", "{0} IN (VALUES ({1}), ({2}))", "any like like", postgres=None, duckdb=None),
@@ -99,6 +103,8 @@ _NUMBERS = (
     _op("sign", "sign({0})", "number", "number"), _op("mod", "mod({0}, {1})", "number number", "number"),
     _op("per cent", "{0} * 1.19", "number", "number"), _op("half", "{0} / 2", "number", "number", duckdb=None),
     _op("third", "{0} / 3.0", "number", "number", duckdb=None),
+    _op("log", "log(abs({0}) + 2, 1)", "number", "number", "log((abs({0}) + 2)::numeric, 1)", None),
+    _op("log", "log(abs({0}) + 0.1)", "number", "number", "log((abs({0}) + 0.1)::float8)", None),
     _op("exp", "exp({0} / 10)", "number", "number", duckdb=None), _op("ln", "ln(abs({0}) + 1)", "number", "number"),
 )  # fmt: skip
 _TEXTS = (
@@ -164,6 +170,7 @@ _NESTED = (
     _op("map size", "cardinality({0})", "map", "number", None),
     _op("to_json", "to_json({0})", "any", "json", None, None),
     _op("json text", "{0} ->> 'b'", "json", "text", duckdb=None), _op("json number", "CAST({0} ->> 'a' AS DOUBLE PRECISION)", "json", "number", None, None),
+    _op("cast to uuid", "CAST({0} AS UUID)", "uuid", "uuid", duckdb=None), _op("uuid of text", "UPPER({0})::uuid", "uuid", "uuid", None, None),
     _op("encode", "encode({0}, 'hex')", "bytes", "text", duckdb=None), _op("length", "octet_length({0})", "bytes", "number"),
 )  # fmt: skip
 _CASTS = (
@@ -187,7 +194,7 @@ _CASTS = (
     _op("cast to date", "CAST({0} AS DATE)", "timestamp", "date", duckdb=None),
     *(
         _op(f"cast to timestamp {one}", f"CAST({{0}} AS TIMESTAMP({one}))", "timestamp", "moment", None, None)
-        for one in (0, 3, 6, 9)
+        for one in (0, 3, 4, 6, 9)
     ),
     _op("cast to timestamp 6", "CAST({0} AS TIMESTAMP(6))", "date", "moment", duckdb=None),
     _op("cast to instant", "CAST({0} AS TIMESTAMPTZ)", "timestamp", "instant", duckdb=None),

@@ -21,6 +21,7 @@ from planner.access.rights import FULL_ACCESS, Access, TableAccess
 from planner.bridge.run_control import RunControl
 from planner.engine import PreparedQuery
 from planner.writes.transactions.transaction import Transaction
+from tests.fuzz.typed.aims import Aim, Aims
 from tests.fuzz.typed.answers import UnreadableError, are_equal, read_as, values_of
 from tests.fuzz.typed.expressions import Call, Drawer, Leaf, Node, Rendering, bind, leaves_of, shrunk
 from tests.fuzz.typed.judges import Duck, Postgres, RefusedError
@@ -38,7 +39,7 @@ PER_LAKE = 2000
 _TYPES_OF_LAKE = 12
 _BATCH = 10
 _MOST_DRAWN = 500
-_PLACES_OF_EXPRESSION = 3
+_PLACES_OF_EXPRESSION = 4
 _PEOPLE = (
     "decimal",
     "float",
@@ -70,6 +71,7 @@ class Machine:
         is_patient: Whether differences that are being mended are known.
         places: Where expressions are written.
         ignored: Kinds of mismatches that are not reported.
+        aimed: Which part of the expressions is drawn for cells of the coverage, in turn.
         concerns: Whether a statement is asked, by its text behind the types that it reads, in small letters.
     """
 
@@ -83,6 +85,7 @@ class Machine:
     is_patient: bool = True
     places: Sequence[Place] = PLACES
     ignored: Collection[str] = ()
+    aimed: float = 0.8
     concerns: Callable[[str], bool] = lambda _: True
 
     def run(
@@ -142,6 +145,9 @@ class _Asking:
         self._types = [one for one in TYPES if one.name in chosen]
         self._lake = Lake.draw(rng, root, self._types, process, stack, fills=machine.fills)
         self._drawer = Drawer(rng, self._lake.columns, machine.operators)
+        self._aims = Aims(
+            machine.seed, number * _TYPES_OF_LAKE // len(order), self._types, self._drawer.pairs()
+        )
         self._templates = "; ".join(("SELECT {e}", *(one.sql for one in machine.places)))
         self._pairs: list[tuple[Leaf, Operator]] = []
         duck.set_rows(self._lake.columns, self._lake.rows)
@@ -158,29 +164,37 @@ class _Asking:
         while (
             self._report.statements < until and time.monotonic() < end and len(self._report.mismatches) < most
         ):
-            nodes = [node for _ in range(_BATCH) if (node := self._draw()) is not None]
-            if not nodes:
+            drawn = [one for _ in range(_BATCH) if (one := self._draw()) is not None]
+            if not drawn:
                 break
-            asked = {state: self._select(nodes, state) for state in STATES}
+            nodes = [node for node, _ in drawn]
+            asked = self._select_everywhere(nodes)
             for index, node in enumerate(nodes):
                 found = {state: answers[index] for state, answers in asked.items()}
                 self._compare_states(node, found)
             self._judge_by_postgres(asked["base"])
             self._judge_by_duckdb(asked["base"])
-            for one in asked["base"]:
-                if one is not None:
+            for one, (node, aims) in zip(asked["base"], drawn, strict=True):
+                if one is None:
+                    self._aims.give_back(node, aims)
+                else:
                     self._judge_constants(one)
-                    self._judge_places(one)
+                    self._judge_places(one, aims)
 
-    def _draw(self) -> Call | None:
-        """Return an expression that is asked; None if it seems that this lake has none."""
+    def _draw(self) -> tuple[Call, Sequence[Aim]] | None:
+        """Return an expression that is asked, and where; None if it seems that this lake has none."""
+        rng = self._rng
         for _ in range(_MOST_DRAWN):
-            if not self._pairs:
-                self._pairs = self._drawer.pairs()
-            node = self._drawer.call(*self._pairs.pop())
             self._report.counts["drawn"] += 1
-            if any(leaf.column for leaf in leaves_of(node)) and self._concerns(node, self._templates):
-                return node
+            aimed = self._aims.draw(rng) if rng.random() < self._machine.aimed else None
+            if aimed is not None:
+                leaf, operator = aimed
+            else:
+                self._pairs = self._pairs or self._drawer.pairs()
+                leaf, operator = self._pairs.pop()
+            node = self._drawer.call(leaf, operator)
+            if any(one.column for one in leaves_of(node)) and self._concerns(node, self._templates):
+                return node, [] if aimed is None else self._aims.take(node, _PLACES_OF_EXPRESSION)
         return None
 
     def _concerns(self, node: Call, template: str) -> bool:
@@ -215,8 +229,21 @@ class _Asking:
         self._report.counts["with rows"] += answer.num_rows > 0
         return answer
 
+    def _select_everywhere(self, nodes: Sequence[Call]) -> dict[str, list[_Asked | None]]:
+        """Return the values of expressions in each state; what one refuses is asked alone of the others."""
+        first, *others = STATES
+        asked = {first: self._select(nodes, first)}
+        good = [node for node, one in zip(nodes, asked[first], strict=True) if one is not None]
+        for state in others:
+            found = iter(self._select(good, state) if good else ())
+            asked[state] = [
+                self._select([node], state)[0] if one is None else next(found)
+                for node, one in zip(nodes, asked[first], strict=True)
+            ]
+        return asked
+
     def _select(self, nodes: Sequence[Call], state: str) -> list[_Asked | None]:
-        """Return the values of expressions in a table; one by one where all together are refused."""
+        """Return the values of expressions in a table; in halves where all together are refused."""
         rendering = Rendering()
         texts = [rendering.text(one) for one in nodes]
         outputs = ", ".join(f"{text} AS c{index}" for index, text in enumerate(texts))
@@ -225,7 +252,8 @@ class _Asking:
             answer = self._run(sql, rendering.parameters)
         except RefusedError as refused:
             if len(nodes) > 1:
-                return [one for node in nodes for one in self._select([node], state)]
+                half = len(nodes) // 2
+                return [*self._select(nodes[:half], state), *self._select(nodes[half:], state)]
             self._refuse(nodes[0], str(refused), sql, "SELECT", state)
             if state == "base":
                 self._judge_refusal(nodes[0], str(refused))
@@ -355,7 +383,7 @@ class _Asking:
                 f"{value!r}, and {asked.values[key]!r} in row {key}: {self._text(asked.node)}",
             )
 
-    def _judge_places(self, asked: _Asked) -> None:
+    def _judge_places(self, asked: _Asked, aims: Sequence[Aim]) -> None:
         fitting = [
             one
             for one in self._machine.places
@@ -363,14 +391,15 @@ class _Asking:
         ]
         there = {str(one) for one in asked.values.values()}
         both = there >= {"0.0", "-0.0"} or ("NaN" in there and _is_computed(asked.node))
-        for place in self._rng.sample(fitting, min(_PLACES_OF_EXPRESSION, len(fitting))):
+        chosen = self._rng.sample(fitting, min(_PLACES_OF_EXPRESSION, len(fitting)))
+        for place, state in aims or [(one, self._rng.choice(STATES)) for one in chosen]:
             if both and not place.is_condition:
                 continue  # Grouping tells 0.0 from -0.0, and NaN from NaN with a sign: docs/sql.md.
-            self._judge_place(asked, place)
+            self._judge_place(asked, place, state)
 
-    def _judge_place(self, asked: _Asked, place: Place) -> None:
+    def _judge_place(self, asked: _Asked, place: Place, state: str) -> None:
         rng = self._rng
-        state, other = rng.choice(STATES), rng.choice(STATES)
+        other = rng.choice(STATES)
         key = rng.randrange(ROWS)
         detail = self._differs(asked.node, place, state, other, key, asked.values)
         if detail is None:

@@ -90,21 +90,27 @@ def find(
 ) -> Found | None:
     """Leave a mend out until a machine notices it; None if it does not."""
     operators = (*OPERATORS, *functions())
-    machine = Machine(seed, postgres, operators=operators)
+    machine = Machine(seed, postgres, operators=operators, aimed=0)
     if is_narrow:
         machine.concerns = mend.concerns
     ignored: set[str] = set()
-    while True:
+    lake = asked = drawn = 0
+    while asked < statements:
         with mend.left_out():
-            report = replace(machine, most=1, ignored=ignored).run(process, statements=statements)
+            left_out = replace(machine, most=1, ignored=ignored)
+            report = left_out.run(process, statements=statements - asked, first_lake=lake)
+        drawn += report.counts["drawn"]
         if not report.mismatches:
             return None
-        ((kind, mismatch),) = list(report.mismatches.items())[:1]
+        kind, mismatch = next(iter(report.mismatches.items()))
         # The same statements with the mend.
         same = machine.run(process, statements=mismatch.asked, first_lake=mismatch.lake)
         if kind not in same.mismatches:
-            return Found(mismatch.number, report.counts["drawn"], mismatch)
-        ignored |= {kind, *same.mismatches}
+            return Found(asked + mismatch.number, drawn, mismatch)
+        ignored |= same.mismatches.keys()
+        lake, asked = mismatch.lake, asked + mismatch.number
+        write("\n".join(f"  also with {mend.name}: {one}" for one in same.mismatches.values()))
+    return None
 
 
 def list_mends() -> Mapping[str, Mend]:
