@@ -26,7 +26,7 @@ PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11; do \
 # that they start and the next run would have to compile them again.
 export PYTHONDONTWRITEBYTECODE :=
 
-SOURCES := benchmarks dbt-lance-gateway docs/site examples execnodes gateway memwal pipeline planner protos sqlalchemy_lance_gateway superset-lance-gateway tests
+SOURCES := benchmarks dbt-lance-gateway docs/site examples execnodes gateway lance_gateway memwal pipeline planner protos sqlalchemy_lance_gateway superset-lance-gateway tests
 
 .PHONY: help demo test test-fast jdbc-drivers dbt-environment superset-environment soak mutants bench lint format docs console protos lock clean
 
@@ -57,7 +57,7 @@ soak: $(VENV)/.installed-dev ## Run the long random histories against the oracle
 	@$(MAKE) superset-environment || true
 	@$(BIN)/python -m pytest -m soak --timeout=0 $(ARGS)
 
-mutants: $(VENV)/.installed-dev ## Change what decides about rows, and see that tests notice (ARGS="planner.predicates.pruning*")
+mutants: $(VENV)/.installed-dev ## Change what decides about rows, and see that tests notice (ARGS="lance_gateway.planner.predicates.pruning*")
 	@env -u PYTHONPATH $(BIN)/mutmut run $(if $(filter-out auto,$(WORKERS)),--max-children $(WORKERS)) $(ARGS)
 	@env -u PYTHONPATH $(BIN)/mutmut results
 
@@ -70,7 +70,7 @@ lint: $(VENV)/.installed-dev ## Check style, types, direction of imports, genera
 	$(BIN)/ruff format --check $(wildcard $(SOURCES)) || status=$$?; \
 	$(BIN)/mypy || status=$$?; \
 	$(BIN)/lint-imports || status=$$?; \
-	$(BIN)/python -m protos.generate --check || status=$$?; \
+	$(BIN)/python -m lance_gateway.protos.generate --check || status=$$?; \
 	$(MAKE) docs || status=$$?; \
 	exit $$status
 
@@ -87,7 +87,7 @@ console: ## Bundle the console's editor and charts anew (needs npm; versions are
 		&& cp node_modules/uplot/dist/uPlot.min.css ../static/lib/uplot.css && rm -rf node_modules
 
 protos: $(VENV)/.installed-dev ## Generate the protobuf modules from their .proto files
-	@$(BIN)/python -m protos.generate
+	@$(BIN)/python -m lance_gateway.protos.generate
 
 lock: $(VENV)/.installed-dev ## Name the versions and hashes that the images are built of (docker/*.lock)
 	@for image in "" spark-; do $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \

@@ -14,7 +14,7 @@ from benchmarks.reports.settings import (
     BenchSettings,
 )
 from benchmarks.suite import FAMILIES, run_families
-from memwal.errors import InvalidInputError
+from lance_gateway.memwal.errors import InvalidInputError
 
 
 def main(

@@ -21,7 +21,7 @@ from benchmarks.scans import (
 from benchmarks.searches import hybrid_search, search_curves, search_memory, text_search, vector_search
 from benchmarks.serving import adbc_lookups, console, isolation, memory, roapi, streaming
 from benchmarks.writes import changes, freshness, inserts, scans_while_writing, write_costs, write_curves
-from memwal.errors import InvalidInputError
+from lance_gateway.memwal.errors import InvalidInputError
 
 FAMILIES: dict[str, Family] = {
     "scans": scans.run,

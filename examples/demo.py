@@ -30,8 +30,8 @@ from rich.syntax import Syntax
 from rich.table import Column, Table
 from rich.text import Text
 
-from gateway.cli.client import GatewayClient
-from protos.flight_sql import format_error
+from lance_gateway.gateway.cli.client import GatewayClient
+from lance_gateway.protos.flight_sql import format_error
 
 TOTALS = "SELECT count(*) AS orders, sum(amount) AS revenue, max(id) AS newest FROM {table}"
 BY_SEGMENT = """\

@@ -8,8 +8,8 @@ import lance
 import numpy as np
 import pyarrow as pa
 
-from memwal.regions.manifest import RegionManifest, commit_manifest
-from memwal.storage.files import Storage
+from lance_gateway.memwal.regions.manifest import RegionManifest, commit_manifest
+from lance_gateway.memwal.storage.files import Storage
 
 ORDER_COUNT = 300_000
 CUSTOMER_COUNT = 2_000

@@ -25,8 +25,8 @@ import pyarrow as pa
 from demo_articles import create_news, make_articles
 from demo_tables import make_orders
 
-from memwal.regions.manifest import list_regions, read_latest_manifest
-from memwal.storage.files import Storage
+from lance_gateway.memwal.regions.manifest import list_regions, read_latest_manifest
+from lance_gateway.memwal.storage.files import Storage
 
 SECONDS_BETWEEN_ROUNDS = 0.25
 ROWS_PER_GENERATION = 4_000

@@ -18,8 +18,8 @@ A scan is ``DeduplicateExec(UnionExec(LanceScanExec...))``; a point lookup is ``
 listed in `execnodes.search` (vectors, and all searches) and `execnodes.text` (full text).
 """
 
-from execnodes.lookups import BloomFilterGuardExec, CoalesceFirstExec, TakeLastExec
-from execnodes.node import (
+from lance_gateway.execnodes.lookups import BloomFilterGuardExec, CoalesceFirstExec, TakeLastExec
+from lance_gateway.execnodes.node import (
     DeduplicateExec,
     ExecNode,
     MeasuredNode,
@@ -30,11 +30,11 @@ from execnodes.node import (
     TaskContext,
     UnionExec,
 )
-from execnodes.rows.keys import KeySet
-from execnodes.rows.lance_filter import RowFilter
-from execnodes.rows.row_mask import RowMask
-from execnodes.scans import LanceScanExec, MemTableScanExec, RowRange
-from execnodes.storage.source import LanceSource, MemTableSource, StoredColumn
+from lance_gateway.execnodes.rows.keys import KeySet
+from lance_gateway.execnodes.rows.lance_filter import RowFilter
+from lance_gateway.execnodes.rows.row_mask import RowMask
+from lance_gateway.execnodes.scans import LanceScanExec, MemTableScanExec, RowRange
+from lance_gateway.execnodes.storage.source import LanceSource, MemTableSource, StoredColumn
 
 __all__ = [
     "BloomFilterGuardExec",

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from execnodes.node import ExecNode, TaskContext, UnaryExec
-from execnodes.rows.keys import Key, KeySet, list_key_tuples
-from execnodes.rows.lance_filter import RowFilter
-from memwal.bloom import KeyFilter
-from memwal.columns.stored_fields import TOMBSTONE
+from lance_gateway.execnodes.node import ExecNode, TaskContext, UnaryExec
+from lance_gateway.execnodes.rows.keys import Key, KeySet, list_key_tuples
+from lance_gateway.execnodes.rows.lance_filter import RowFilter
+from lance_gateway.memwal.bloom import KeyFilter
+from lance_gateway.memwal.columns.stored_fields import TOMBSTONE
 
 _NOTHING: Iterator[pa.RecordBatch] = iter(())
 

@@ -14,9 +14,9 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from execnodes.rows.keys import KeySet
-from execnodes.rows.lance_filter import RowFilter
-from execnodes.rows.row_mask import EVERYTHING_VISIBLE, RowMask
+from lance_gateway.execnodes.rows.keys import KeySet
+from lance_gateway.execnodes.rows.lance_filter import RowFilter
+from lance_gateway.execnodes.rows.row_mask import EVERYTHING_VISIBLE, RowMask
 
 ROW_ADDRESS = "_rowaddr"
 """Lance's row address, uint64: fragment id in the upper 32 bits, offset within the fragment in the lower."""

@@ -11,14 +11,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from execnodes.node import ROW_ADDRESS, ScanExec, TaskContext, rows_without_columns
-from execnodes.rows.lance_filter import RowFilter
-from execnodes.rows.row_mask import RowMask, filter_visible
-from execnodes.storage.blob_rows import choose_batch_rows, take_blob_rows, take_offsets
-from execnodes.storage.source import ColumnCache, KeyLocator, LanceSource, MemTableSource, convert_columns
-from execnodes.storage.stored_dataset import StoredSchema
-from memwal.columns.blobs import FEW_ROWS
-from memwal.columns.stored_fields import TOMBSTONE
+from lance_gateway.execnodes.node import ROW_ADDRESS, ScanExec, TaskContext, rows_without_columns
+from lance_gateway.execnodes.rows.lance_filter import RowFilter
+from lance_gateway.execnodes.rows.row_mask import RowMask, filter_visible
+from lance_gateway.execnodes.storage.blob_rows import choose_batch_rows, take_blob_rows, take_offsets
+from lance_gateway.execnodes.storage.source import (
+    ColumnCache,
+    KeyLocator,
+    LanceSource,
+    MemTableSource,
+    convert_columns,
+)
+from lance_gateway.execnodes.storage.stored_dataset import StoredSchema
+from lance_gateway.memwal.columns.blobs import FEW_ROWS
+from lance_gateway.memwal.columns.stored_fields import TOMBSTONE
 
 RUN_ROWS = 1 << 23
 """A scan that may find nothing is begun anew after so many rows: in between it can be stopped."""

@@ -8,4 +8,4 @@ gateways own. `config` and `start` lead to a running server, `observability` sho
 command line.
 """
 
-import memwal  # noqa: F401 - says what Lance logs, before Lance is imported
+import lance_gateway.memwal  # noqa: F401 - says what Lance logs, before Lance is imported

@@ -9,25 +9,25 @@ import pyarrow as pa
 from google.protobuf.message import Message
 from pyarrow import flight
 
-from gateway.auth.calls import NO_HEADERS, CallHeaders, CallMiddleware, RpcObserver, Security
-from gateway.execution.cancellation import Cancellation
-from gateway.execution.endpoints import Endpoints
-from gateway.execution.preparation import Preparation
-from gateway.execution.running_queries import Queries, QueryObserver
-from gateway.execution.streams import CallObserver, Streams, ignore_call
-from gateway.execution.updates import Updates
-from gateway.metadata.keys import Keys
-from gateway.metadata.listings import XdbcTypes
-from gateway.metadata.sql_info import SqlInfo
-from gateway.metadata.tables import Metadata
-from gateway.observability.system_tables import SystemQueries, SystemSessions
-from gateway.peers.forwarding import ForwardedRows
-from gateway.peers.peer_identity import NO_ACCESS, PEER
-from gateway.protocol.commands import Action, Call, Command, Exchange, Family, Ticket, Upload
-from gateway.protocol.errors import find_status, translate_error
-from gateway.protocol.identity import ANONYMOUS
-from gateway.protocol.limits import Limits
-from gateway.protocol.open_uploads import (
+from lance_gateway.gateway.auth.calls import NO_HEADERS, CallHeaders, CallMiddleware, RpcObserver, Security
+from lance_gateway.gateway.execution.cancellation import Cancellation
+from lance_gateway.gateway.execution.endpoints import Endpoints
+from lance_gateway.gateway.execution.preparation import Preparation
+from lance_gateway.gateway.execution.running_queries import Queries, QueryObserver
+from lance_gateway.gateway.execution.streams import CallObserver, Streams, ignore_call
+from lance_gateway.gateway.execution.updates import Updates
+from lance_gateway.gateway.metadata.keys import Keys
+from lance_gateway.gateway.metadata.listings import XdbcTypes
+from lance_gateway.gateway.metadata.sql_info import SqlInfo
+from lance_gateway.gateway.metadata.tables import Metadata
+from lance_gateway.gateway.observability.system_tables import SystemQueries, SystemSessions
+from lance_gateway.gateway.peers.forwarding import ForwardedRows
+from lance_gateway.gateway.peers.peer_identity import NO_ACCESS, PEER
+from lance_gateway.gateway.protocol.commands import Action, Call, Command, Exchange, Family, Ticket, Upload
+from lance_gateway.gateway.protocol.errors import find_status, translate_error
+from lance_gateway.gateway.protocol.identity import ANONYMOUS
+from lance_gateway.gateway.protocol.limits import Limits
+from lance_gateway.gateway.protocol.open_uploads import (
     CrowdWatch,
     OpenUploads,
     Peer,
@@ -35,27 +35,31 @@ from gateway.protocol.open_uploads import (
     list_connected_peers,
     parse_peer,
 )
-from gateway.protocol.places import Places
-from gateway.protocol.registry import Registry, check_size
-from gateway.protocol.wire import decode, unpack
-from gateway.sessions import DEFAULTS, Sessions
-from gateway.statements.following import Followers
-from gateway.statements.ingest import Ingestion
-from gateway.statements.kill import parse_kill
-from gateway.statements.open_transactions import OpenTransactions
-from gateway.statements.prepared_statements import PreparedStatements
-from gateway.statements.session.statements import SessionStatements
-from gateway.statements.session.temporary import SessionTables, check_session
-from gateway.statements.statements import Statements
-from gateway.statements.transactions import TransactionActions, TransactionCommands, join_transaction
-from memwal.errors import (
+from lance_gateway.gateway.protocol.places import Places
+from lance_gateway.gateway.protocol.registry import Registry, check_size
+from lance_gateway.gateway.protocol.wire import decode, unpack
+from lance_gateway.gateway.sessions import DEFAULTS, Sessions
+from lance_gateway.gateway.statements.following import Followers
+from lance_gateway.gateway.statements.ingest import Ingestion
+from lance_gateway.gateway.statements.kill import parse_kill
+from lance_gateway.gateway.statements.open_transactions import OpenTransactions
+from lance_gateway.gateway.statements.prepared_statements import PreparedStatements
+from lance_gateway.gateway.statements.session.statements import SessionStatements
+from lance_gateway.gateway.statements.session.temporary import SessionTables, check_session
+from lance_gateway.gateway.statements.statements import Statements
+from lance_gateway.gateway.statements.transactions import (
+    TransactionActions,
+    TransactionCommands,
+    join_transaction,
+)
+from lance_gateway.memwal.errors import (
     InvalidInputError,
     NotFoundError,
     PermissionDeniedError,
     UnavailableError,
     UnsupportedError,
 )
-from planner.engine import QueryEngine
+from lance_gateway.planner.engine import QueryEngine
 
 T = TypeVar("T")
 Arguments = TypeVarTuple("Arguments")

@@ -24,14 +24,14 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
-from gateway.protocol.commands import Action, Call, Handler
-from gateway.protocol.limits import ExpiringCache, Limits
-from memwal.errors import InvalidInputError, NotFoundError, PreconditionError
-from memwal.storage.table_names import MAIN_SCHEMA
-from planner.access.unknown_names import unknown_schema_error
-from planner.engine import SessionSettings
-from planner.scans.settings import Shortcuts, format_shortcuts, parse_shortcuts
-from protos import flight_pb2
+from lance_gateway.gateway.protocol.commands import Action, Call, Handler
+from lance_gateway.gateway.protocol.limits import ExpiringCache, Limits
+from lance_gateway.memwal.errors import InvalidInputError, NotFoundError, PreconditionError
+from lance_gateway.memwal.storage.table_names import MAIN_SCHEMA
+from lance_gateway.planner.access.unknown_names import unknown_schema_error
+from lance_gateway.planner.engine import SessionSettings
+from lance_gateway.planner.scans.settings import Shortcuts, format_shortcuts, parse_shortcuts
+from lance_gateway.protos import flight_pb2
 
 COOKIE = "arrow_flight_session_id"
 OFFER = "lance_gateway_offered_session"

@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 import pybloom_live
 from datafusion import SessionConfig, SessionContext
 
-from memwal.errors import CorruptDataError, InvalidInputError
-from memwal.storage.files import Storage
+from lance_gateway.memwal.errors import CorruptDataError, InvalidInputError
+from lance_gateway.memwal.storage.files import Storage
 
 _MASK: Final = 0xFFFFFFFFFFFFFFFF
 # "somepseudorandomlygeneratedbytes", as the authors of SipHash start it.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import ClassVar, Final, TypeVar
 
-from memwal.lance_errors import is_read_alone
+from lance_gateway.memwal.lance_errors import is_read_alone
 
 _CAUSES: Final = tuple(
     (re.compile(pattern), cause)

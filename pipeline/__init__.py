@@ -7,4 +7,4 @@ garbage collector). `keeping` runs them by their policies; `status` reports the 
 fails.
 """
 
-import memwal  # noqa: F401 - says what Lance logs, before Lance is imported
+import lance_gateway.memwal  # noqa: F401 - says what Lance logs, before Lance is imported

@@ -13,38 +13,38 @@ from typing import TypeAlias
 import pyarrow as pa
 from cachetools import LRUCache
 
-from memwal.errors import LanceGatewayError
-from memwal.storage.files import Storage
-from planner.access.rights import FULL_ACCESS, Access
-from planner.access.visible_catalog import VisibleCatalog
-from planner.bridge.run_control import describe_panics, run_isolated
-from planner.plans.errors import schema_changed_error
-from planner.plans.plan_cache import MAX_PLANS, StatementKey, find_typed
-from planner.plans.prepared_query import Constant, PreparedQuery
-from planner.plans.query_planner import LONG_STATEMENT, QueryPlanner
-from planner.scans.settings import DEFAULT_SETTINGS, SessionSettings, Shortcut
-from planner.sql.dialects.translate import NATIVE
-from planner.sql.text.statement_reader import StatementReader
-from planner.sql.text.tokens import tokenize
-from planner.writes.ddl.alter import prepare_alter
-from planner.writes.ddl.create import prepare_create
-from planner.writes.ddl.drop import prepare_drop
-from planner.writes.ddl.maintenance import prepare_analyze, prepare_flush, prepare_optimize
-from planner.writes.ddl.tables.comments import prepare_comment
-from planner.writes.dml.explain import PreparedExplain, analyze_error, split_explain
-from planner.writes.dml.insert import (
+from lance_gateway.memwal.errors import LanceGatewayError
+from lance_gateway.memwal.storage.files import Storage
+from lance_gateway.planner.access.rights import FULL_ACCESS, Access
+from lance_gateway.planner.access.visible_catalog import VisibleCatalog
+from lance_gateway.planner.bridge.run_control import describe_panics, run_isolated
+from lance_gateway.planner.plans.errors import schema_changed_error
+from lance_gateway.planner.plans.plan_cache import MAX_PLANS, StatementKey, find_typed
+from lance_gateway.planner.plans.prepared_query import Constant, PreparedQuery
+from lance_gateway.planner.plans.query_planner import LONG_STATEMENT, QueryPlanner
+from lance_gateway.planner.scans.settings import DEFAULT_SETTINGS, SessionSettings, Shortcut
+from lance_gateway.planner.sql.dialects.translate import NATIVE
+from lance_gateway.planner.sql.text.statement_reader import StatementReader
+from lance_gateway.planner.sql.text.tokens import tokenize
+from lance_gateway.planner.writes.ddl.alter import prepare_alter
+from lance_gateway.planner.writes.ddl.create import prepare_create
+from lance_gateway.planner.writes.ddl.drop import prepare_drop
+from lance_gateway.planner.writes.ddl.maintenance import prepare_analyze, prepare_flush, prepare_optimize
+from lance_gateway.planner.writes.ddl.tables.comments import prepare_comment
+from lance_gateway.planner.writes.dml.explain import PreparedExplain, analyze_error, split_explain
+from lance_gateway.planner.writes.dml.insert import (
     PreparedInsert,
     prepare_insert,
     prepare_long_insert,
     read_long_insert,
 )
-from planner.writes.dml.merging.merge import prepare_merge
-from planner.writes.dml.prepared_write import PreparedRows, PreparedWrite, WriteResult
-from planner.writes.dml.restore import prepare_restore
-from planner.writes.dml.statement.target import check_may_write
-from planner.writes.dml.statement.translate import is_dml, translate_dml
-from planner.writes.dml.update import prepare_delete, prepare_truncate, prepare_update
-from planner.writes.dml.values.long_values import LongInsert
+from lance_gateway.planner.writes.dml.merging.merge import prepare_merge
+from lance_gateway.planner.writes.dml.prepared_write import PreparedRows, PreparedWrite, WriteResult
+from lance_gateway.planner.writes.dml.restore import prepare_restore
+from lance_gateway.planner.writes.dml.statement.target import check_may_write
+from lance_gateway.planner.writes.dml.statement.translate import is_dml, translate_dml
+from lance_gateway.planner.writes.dml.update import prepare_delete, prepare_truncate, prepare_update
+from lance_gateway.planner.writes.dml.values.long_values import LongInsert
 
 __all__ = [
     "DEFAULT_SETTINGS",

@@ -1,4 +1,4 @@
-"""Wire messages, generated from the `.proto` files in this folder by `python -m protos.generate`.
+"""Wire messages, generated from the `.proto` files in this folder by `make protos`.
 
 - `mem_wal_pb2`: region manifests, MemWAL index details, and the fields of a base table's manifest that lead
   to them.

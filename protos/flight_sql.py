@@ -121,7 +121,7 @@ class FlightSqlConnection:
         return bytes(results[0].body) if results else None
 
 
-class CookieJar(flight.ClientMiddlewareFactory):  # type: ignore[misc]
+class CookieJar(flight.ClientMiddlewareFactory):
     """Sends back the cookies that the server sets: they name the session."""
 
     def __init__(self) -> None:
@@ -133,7 +133,7 @@ class CookieJar(flight.ClientMiddlewareFactory):  # type: ignore[misc]
         return _Cookies(self.cookies)
 
 
-class _Cookies(flight.ClientMiddleware):  # type: ignore[misc]
+class _Cookies(flight.ClientMiddleware):
     def __init__(self, cookies: dict[str, str]) -> None:
         super().__init__()
         self._cookies = cookies

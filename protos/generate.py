@@ -1,6 +1,6 @@
 """Regenerates the message modules and their type stubs from the `.proto` files of this folder.
 
-`python -m protos.generate` writes them; `python -m protos.generate --check` writes nothing and exits with
+`python -m lance_gateway.protos.generate` writes them; with `--check` it writes nothing and exits with
 status 1, naming every file whose checked-in text differs from what the compiler makes of its source. The
 compilers are those of the `dev` extra (`grpcio-tools`, `mypy-protobuf`), so that every machine agrees.
 """
@@ -13,8 +13,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-PACKAGE = Path(__file__).resolve().parent
-ROOT = PACKAGE.parent
+PACKAGE = Path(__file__).absolute().parent
+ROOT = PACKAGE.parents[1]
 
 
 def compile_protos(destination: Path) -> tuple[Path, ...]:
@@ -64,7 +64,9 @@ def find_stale_files(destination: Path, generated: Sequence[Path]) -> tuple[Path
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return 0, or 1 if `--check` found a difference."""
-    parser = argparse.ArgumentParser(prog="python -m protos.generate", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m lance_gateway.protos.generate", description=__doc__.splitlines()[0]
+    )
     parser.add_argument("--check", action="store_true", help="compare with what is checked in; write nothing")
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as scratch:

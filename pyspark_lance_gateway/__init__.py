@@ -3,6 +3,6 @@
 `pipeline.source.register(spark)` turns on Spark's filter pushdown as well.
 """
 
-from pipeline.source.datasource import LanceGatewayDataSource as DefaultSource
+from lance_gateway.pipeline.source.datasource import LanceGatewayDataSource as DefaultSource
 
 __all__ = ["DefaultSource"]

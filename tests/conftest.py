@@ -9,8 +9,8 @@ import pyarrow.fs
 import pytest
 from hypothesis import HealthCheck, settings
 
-from planner.engine import QueryEngine
-from planner.tables.state.catalog import Catalog
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.support.processes.servers import GatewayProcess
 from tests.support.processes.writer_process import WriterProcess
 from tests.support.specification import find_functions, list_proven, watch_calls

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from memwal.errors import LanceGatewayError, NotFoundError
-from planner.engine import QueryEngine
-from planner.tables.state.catalog import Catalog
+from lance_gateway.memwal.errors import LanceGatewayError, NotFoundError
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.support.judging.results import rows_of
 from tests.support.lake import manifests
 from tests.support.lake.merging import clean_up_merged, merge_generations

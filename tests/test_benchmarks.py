@@ -16,7 +16,7 @@ from benchmarks.suite import FAMILIES, run_families
 from benchmarks.tables.search_content import SearchContent, find_nearest
 from benchmarks.tables.search_table import SearchShape, SearchTable, ensure_merged, ensure_search_table
 from benchmarks.tables.table import TableShape, ensure_table
-from memwal.errors import InvalidInputError
+from lance_gateway.memwal.errors import InvalidInputError
 
 IN_PROCESS = ("scans", "lsm_scanner", "lookups", "planning", "generations_cost")
 SERVED = ("adbc_lookups", "streaming")

@@ -12,19 +12,19 @@ import lance
 import pyarrow as pa
 import pytest
 
-from execnodes.storage.blob_rows import choose_batch_rows
-from memwal.columns.blobs import BATCH_BYTES
-from memwal.errors import CorruptDataError, InvalidInputError
-from memwal.regions.manifest import list_regions
-from memwal.storage.files import Storage
-from pipeline.cleaning import CleanPolicy, Kind, clean
-from pipeline.jobs.lake import LakeTable
-from pipeline.merging.job import merge
-from pipeline.snapshotting.backup import back_up
-from pipeline.snapshotting.restore import restore
-from planner.access.rights import TableAccess
-from planner.engine import QueryEngine
-from planner.tables.state.catalog import Catalog
+from lance_gateway.execnodes.storage.blob_rows import choose_batch_rows
+from lance_gateway.memwal.columns.blobs import BATCH_BYTES
+from lance_gateway.memwal.errors import CorruptDataError, InvalidInputError
+from lance_gateway.memwal.regions.manifest import list_regions
+from lance_gateway.memwal.storage.files import Storage
+from lance_gateway.pipeline.cleaning import CleanPolicy, Kind, clean
+from lance_gateway.pipeline.jobs.lake import LakeTable
+from lance_gateway.pipeline.merging.job import merge
+from lance_gateway.pipeline.snapshotting.backup import back_up
+from lance_gateway.pipeline.snapshotting.restore import restore
+from lance_gateway.planner.access.rights import TableAccess
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.planner.writes.dml.lake import Lake
 from tests.support.judging.principals import create_principal
 from tests.support.lake.tables import key_field

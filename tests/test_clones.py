@@ -10,18 +10,18 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.base.index_details import MemWalIndexDetails, read_index_details
-from memwal.errors import PreconditionError
-from memwal.regions.generation_numbers import RegionMismatchError
-from memwal.regions.manifest import RegionManifest, list_regions, read_latest_manifest
-from memwal.writing import WriteOptions
-from pipeline.cleaning import CleanPolicy, Kind, clean
-from pipeline.jobs.lake import LakeTable
-from pipeline.merging import merge
-from pipeline.merging.batches import agree
-from planner.engine import PreparedQuery, QueryEngine, SessionSettings
-from planner.tables.state.catalog import Catalog
-from planner.writes.dml.prepared_write import WriteResult
+from lance_gateway.memwal.base.index_details import MemWalIndexDetails, read_index_details
+from lance_gateway.memwal.errors import PreconditionError
+from lance_gateway.memwal.regions.generation_numbers import RegionMismatchError
+from lance_gateway.memwal.regions.manifest import RegionManifest, list_regions, read_latest_manifest
+from lance_gateway.memwal.writing import WriteOptions
+from lance_gateway.pipeline.cleaning import CleanPolicy, Kind, clean
+from lance_gateway.pipeline.jobs.lake import LakeTable
+from lance_gateway.pipeline.merging import merge
+from lance_gateway.pipeline.merging.batches import agree
+from lance_gateway.planner.engine import PreparedQuery, QueryEngine, SessionSettings
+from lance_gateway.planner.tables.state.catalog import Catalog
+from lance_gateway.planner.writes.dml.prepared_write import WriteResult
 from tests.support.judging.results import rows_of
 from tests.support.lake.cleaning import create_late_clock
 

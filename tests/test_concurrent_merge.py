@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from planner.engine import QueryEngine
+from lance_gateway.planner.engine import QueryEngine
 from tests.support.judging.results import rows_of
 from tests.support.lake import manifests
 from tests.support.lake.merging import clean_up_merged, merge_generations

@@ -8,8 +8,8 @@ import lance
 import pyarrow as pa
 import pytest
 
-from planner.engine import QueryEngine, SessionSettings
-from planner.tables.state.catalog import Catalog
+from lance_gateway.planner.engine import QueryEngine, SessionSettings
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.support.judging.results import rows_of
 from tests.support.lake.tables import LsmTable, bucketed, key_field
 from tests.support.processes.writer_process import WriterProcess

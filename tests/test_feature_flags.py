@@ -10,11 +10,11 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.base.index_details import KNOWN_FLAGS
-from memwal.errors import UnsupportedError
-from memwal.writing import WriteOptions
-from planner.engine import QueryEngine
-from planner.tables.state.catalog import Catalog
+from lance_gateway.memwal.base.index_details import KNOWN_FLAGS
+from lance_gateway.memwal.errors import UnsupportedError
+from lance_gateway.memwal.writing import WriteOptions
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.tables.state.catalog import Catalog
 
 UNKNOWN = 1 << 40
 

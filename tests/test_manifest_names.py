@@ -10,14 +10,14 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.errors import PreconditionError, UnsupportedError
-from pipeline.jobs.lake import Lake as JobLake
-from pipeline.jobs.lake import LakeTable
-from pipeline.keeping.keeper import Keeper
-from pipeline.keeping.policy import Policies
-from pipeline.merging import merge
-from pipeline.snapshotting import snapshot
-from planner.engine import QueryEngine
+from lance_gateway.memwal.errors import PreconditionError, UnsupportedError
+from lance_gateway.pipeline.jobs.lake import Lake as JobLake
+from lance_gateway.pipeline.jobs.lake import LakeTable
+from lance_gateway.pipeline.keeping.keeper import Keeper
+from lance_gateway.pipeline.keeping.policy import Policies
+from lance_gateway.pipeline.merging import merge
+from lance_gateway.pipeline.snapshotting import snapshot
+from lance_gateway.planner.engine import QueryEngine
 from tests.planner.writes.dml.lake import Lake
 from tests.support.lake.tables import key_field
 

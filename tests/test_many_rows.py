@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from planner.engine import QueryEngine
+from lance_gateway.planner.engine import QueryEngine
 from tests.support.judging.results import rows_of
 from tests.support.lake.merging import merge_generations
 from tests.support.lake.tables import LsmTable, key_field, unpartitioned

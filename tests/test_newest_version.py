@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from memwal.bloom import FILTER_FILE
-from planner.engine import QueryEngine, SessionSettings
+from lance_gateway.memwal.bloom import FILTER_FILE
+from lance_gateway.planner.engine import QueryEngine, SessionSettings
 from tests.support.judging.results import rows_of
 from tests.support.lake import manifests
 from tests.support.lake.merging import clean_up_merged, merge_generations

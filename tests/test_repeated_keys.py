@@ -10,14 +10,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from memwal.base import repeated_rows
-from memwal.base.repeated_rows import find_repeated_rows, hash_keys
-from pipeline.indexing.indexes import IndexPolicy
-from pipeline.indexing.job import compact
-from pipeline.jobs.lake import LakeTable
-from pipeline.jobs.runners import Threads, ignore_progress
-from planner.engine import QueryEngine
-from planner.tables.visibility import repeated_keys
+from lance_gateway.memwal.base import repeated_rows
+from lance_gateway.memwal.base.repeated_rows import find_repeated_rows, hash_keys
+from lance_gateway.pipeline.indexing.indexes import IndexPolicy
+from lance_gateway.pipeline.indexing.job import compact
+from lance_gateway.pipeline.jobs.lake import LakeTable
+from lance_gateway.pipeline.jobs.runners import Threads, ignore_progress
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.tables.visibility import repeated_keys
 from tests.planner.writes.dml.lake import Lake
 from tests.support.lake.merging import merge_flushed
 from tests.support.lake.tables import key_field

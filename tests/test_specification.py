@@ -40,7 +40,9 @@ def test_a_named_function_exists(dotted: str):
     # A name that a module merely imports would hide where the rule stands.
     module = inspect.getmodule(inspect.unwrap(found.__func__ if isinstance(found, staticmethod) else found))
     assert module is not None
-    assert dotted.startswith(f"{module.__name__}."), f"{dotted} is defined in {module.__name__}"
+    assert f"lance_gateway.{dotted}".startswith(f"{module.__name__}."), (
+        f"{dotted} is defined in {module.__name__}"
+    )
 
 
 @pytest.mark.parametrize("test", sorted({rule.test for rule in RULES}))

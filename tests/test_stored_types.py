@@ -12,14 +12,14 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.errors import InvalidInputError, UnsupportedError
-from memwal.storage.table_names import TableName
-from pipeline.jobs.lake import LakeTable
-from pipeline.merging.job import merge
-from planner.bridge.run_control import RunControl
-from planner.engine import QueryEngine
-from planner.tables.state.catalog import Catalog
-from planner.writes.dml.ingest import prepare_ingest
+from lance_gateway.memwal.errors import InvalidInputError, UnsupportedError
+from lance_gateway.memwal.storage.table_names import TableName
+from lance_gateway.pipeline.jobs.lake import LakeTable
+from lance_gateway.pipeline.merging.job import merge
+from lance_gateway.planner.bridge.run_control import RunControl
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.tables.state.catalog import Catalog
+from lance_gateway.planner.writes.dml.ingest import prepare_ingest
 from tests.planner.writes.dml.lake import Lake
 from tests.support.lake.tables import key_field
 

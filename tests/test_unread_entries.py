@@ -8,14 +8,19 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from memwal.errors import CorruptDataError, UnsupportedError
-from memwal.regions.manifest import commit_manifest, format_reversed_bits, read_latest_manifest
-from memwal.regions.wal import find_last_wal_position, has_unflushed_rows, wal_directory, wal_entry_path
-from memwal.storage.files import Storage
-from memwal.writing import WriteOptions
-from planner.engine import QueryEngine
-from planner.tables.state import log_reader
-from planner.tables.state.catalog import Catalog
+from lance_gateway.memwal.errors import CorruptDataError, UnsupportedError
+from lance_gateway.memwal.regions.manifest import commit_manifest, format_reversed_bits, read_latest_manifest
+from lance_gateway.memwal.regions.wal import (
+    find_last_wal_position,
+    has_unflushed_rows,
+    wal_directory,
+    wal_entry_path,
+)
+from lance_gateway.memwal.storage.files import Storage
+from lance_gateway.memwal.writing import WriteOptions
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.tables.state import log_reader
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.support.lake.tables import LsmTable, bucketed, key_field
 from tests.support.processes.writer_process import WriterProcess
 

@@ -8,10 +8,10 @@ from benchmarks.reports.context import BenchContext
 from benchmarks.reports.report import Finding, format_milliseconds
 from benchmarks.reports.timing import interleave, time_call
 from benchmarks.tables.write_table import WriteShape, create_scratch, create_table, generate_new_keys
-from pipeline.cleaning import clean
-from pipeline.jobs.lake import LakeTable
-from pipeline.snapshotting import snapshot
-from pipeline.status import read_status
+from lance_gateway.pipeline.cleaning import clean
+from lance_gateway.pipeline.jobs.lake import LakeTable
+from lance_gateway.pipeline.snapshotting import snapshot
+from lance_gateway.pipeline.status import read_status
 
 _BASE_ROWS = 1_000
 _WRITTEN = 4

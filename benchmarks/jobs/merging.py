@@ -11,8 +11,8 @@ from benchmarks.reports.plots import Curve, Plot
 from benchmarks.reports.report import Bar, Finding, format_milliseconds
 from benchmarks.tables.pending_table import create_pending, interleave_copies
 from benchmarks.tables.write_table import WriteShape, WriteTable, create_scratch
-from pipeline.jobs.lake import LakeTable
-from pipeline.merging import MergePolicy, merge
+from lance_gateway.pipeline.jobs.lake import LakeTable
+from lance_gateway.pipeline.merging import MergePolicy, merge
 
 _REGIONS = 4
 _ROUNDS = 5

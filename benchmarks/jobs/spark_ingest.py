@@ -18,10 +18,10 @@ from benchmarks.reports.queries import COUNT
 from benchmarks.reports.report import Finding
 from benchmarks.reports.timing import interleave
 from benchmarks.tables.write_table import WriteShape, create_scratch, create_table, generate_new_keys
-from pipeline.ingesting import ingest
-from pipeline.jobs.lake import LakeTable
-from planner.engine import QueryEngine
-from planner.tables.state.catalog import Catalog
+from lance_gateway.pipeline.ingesting import ingest
+from lance_gateway.pipeline.jobs.lake import LakeTable
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.tables.state.catalog import Catalog
 
 _BASE_ROWS = 1_000
 _REGIONS = 4

@@ -15,7 +15,7 @@ from benchmarks.reports.report import Bar, Finding
 from benchmarks.reports.timing import Samples, interleave
 from benchmarks.servers.server import start_gateway
 from benchmarks.tables.table import BenchTable
-from pipeline.source import register
+from lance_gateway.pipeline.source import register
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

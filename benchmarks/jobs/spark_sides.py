@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.reports.settings import REPOSITORY
-from memwal.errors import PreconditionError
-from pipeline.spark.session import open_session
+from lance_gateway.memwal.errors import PreconditionError
+from lance_gateway.pipeline.spark.session import open_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from memwal.errors import LanceGatewayError
+from lance_gateway.memwal.errors import LanceGatewayError
 
 _SCORE_TOLERANCE = 1e-3
 

@@ -4,8 +4,8 @@ import lance
 import pyarrow as pa
 
 from benchmarks.reports.queries import TABLE_NAME
-from memwal.regions.manifest import list_regions, read_latest_manifest
-from memwal.storage.files import Storage
+from lance_gateway.memwal.regions.manifest import list_regions, read_latest_manifest
+from lance_gateway.memwal.storage.files import Storage
 
 
 class BaseOnly:

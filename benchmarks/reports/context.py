@@ -7,8 +7,8 @@ from benchmarks.reports.report import Finding
 from benchmarks.reports.settings import BenchSettings
 from benchmarks.tables.search_table import SearchShape, SearchTable, ensure_search_table
 from benchmarks.tables.table import BenchTable, TableShape, ensure_table
-from planner.engine import QueryEngine
-from planner.tables.state.catalog import Catalog
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.tables.state.catalog import Catalog
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from memwal.errors import InvalidInputError
+from lance_gateway.memwal.errors import InvalidInputError
 
 _STYLE: dict[Any, Any] = {
     # Text stays text (small, searchable), and ids don't differ from run to run.

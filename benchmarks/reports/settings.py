@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from memwal.errors import InvalidInputError
+from lance_gateway.memwal.errors import InvalidInputError
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DEFAULT_DATA_DIR = REPOSITORY / "bench-data"

@@ -24,9 +24,9 @@ from benchmarks.reports.timing import Samples, interleave
 from benchmarks.tables.superseded_tables import KEYS, SupersededTable, ensure_superseded_table
 from benchmarks.tables.table import BenchTable
 from benchmarks.tables.write_table import create_scratch
-from planner.engine import QueryEngine
-from planner.tables.shared.cache import SharedCache
-from planner.tables.state.catalog import Catalog
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.tables.shared.cache import SharedCache
+from lance_gateway.planner.tables.state.catalog import Catalog
 
 _SIDES = ("gateway", "floor")
 _SIZES = (4, 10, 20)

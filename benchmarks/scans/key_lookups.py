@@ -12,9 +12,9 @@ from benchmarks.reports.context import BenchContext
 from benchmarks.reports.report import Bar, Finding, format_milliseconds
 from benchmarks.reports.timing import Samples, time_call
 from benchmarks.tables.key_tables import KINDS, NAME, KeyTable, ensure_key_table
-from planner.engine import QueryEngine
-from planner.tables.sources.keys import LOOKUPS_BEFORE
-from planner.tables.state.catalog import Catalog
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.tables.sources.keys import LOOKUPS_BEFORE
+from lance_gateway.planner.tables.state.catalog import Catalog
 
 LIMIT_MS: Final = 5
 _SIDES: Final = ("gateway", "to_table")

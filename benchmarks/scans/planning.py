@@ -7,7 +7,7 @@ from benchmarks.reports.queries import TABLE_NAME
 from benchmarks.reports.report import Finding, format_milliseconds
 from benchmarks.reports.timing import Samples, interleave, time_call
 from benchmarks.tables.table import TableShape
-from planner.engine import SessionSettings
+from lance_gateway.planner.engine import SessionSettings
 
 _BASE_ROWS = 100_000
 _FRESH_ROWS = 20_000

@@ -12,8 +12,8 @@ from benchmarks.reports.timing import Samples, interleave
 from benchmarks.servers.load import Statements, connect_clients
 from benchmarks.servers.server import start_gateway
 from benchmarks.tables.table import BenchTable, TableShape
-from planner.engine import QueryEngine
-from planner.tables.state.catalog import Catalog
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.tables.state.catalog import Catalog
 
 _COLUMN_BYTES = 4 + 8
 """Of a row of the group-by, as it is kept."""

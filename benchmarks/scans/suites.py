@@ -18,9 +18,9 @@ from benchmarks.reports.answers import WrongAnswerError
 from benchmarks.reports.report import Bar, Finding, format_milliseconds
 from benchmarks.reports.timing import Candidate, Samples, interleave
 from benchmarks.tables.fresh_tables import FreshTables
-from planner.engine import QueryEngine
-from planner.scans.settings import ALL_SHORTCUTS, SessionSettings, Shortcut
-from planner.tables.state.catalog import Catalog
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.scans.settings import ALL_SHORTCUTS, SessionSettings, Shortcut
+from lance_gateway.planner.tables.state.catalog import Catalog
 
 GENERATIONS: Final = 4
 CACHE_BYTES: Final = 6 << 30

@@ -14,7 +14,7 @@ from benchmarks.reports.baselines import read_region_snapshots
 from benchmarks.reports.queries import build_vector_search
 from benchmarks.tables.search_content import Keys, Vectors
 from benchmarks.tables.search_table import K, SearchTable
-from planner.engine import QueryEngine
+from lance_gateway.planner.engine import QueryEngine
 
 VectorSearch = Callable[[Vectors], pa.Table]
 """One vector to a table of the columns `id` and `_distance`, nearest first."""

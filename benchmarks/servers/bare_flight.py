@@ -11,8 +11,8 @@ import pyarrow as pa
 from pyarrow import flight
 
 from benchmarks.servers.flight_client import build_descriptor
-from protos import flight_sql_pb2 as sql
-from protos.flight_sql import pack
+from lance_gateway.protos import flight_sql_pb2 as sql
+from lance_gateway.protos.flight_sql import pack
 
 
 class BareFlightServer(flight.FlightServerBase):  # type: ignore[misc]

@@ -3,7 +3,7 @@
 from google.protobuf.any_pb2 import Any
 from pyarrow import flight
 
-from protos.flight_sql_pb2 import CommandStatementQuery
+from lance_gateway.protos.flight_sql_pb2 import CommandStatementQuery
 
 
 def build_descriptor(sql: str) -> flight.FlightDescriptor:

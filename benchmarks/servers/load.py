@@ -20,7 +20,7 @@ import psutil  # type: ignore[import-untyped]
 
 from benchmarks.reports.answers import WrongAnswerError
 from benchmarks.servers.server import ServerProcess
-from memwal.errors import InvalidInputError
+from lance_gateway.memwal.errors import InvalidInputError
 
 _PROCESSES = 2
 KEY = "{key}"

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from benchmarks.tables.table import create_regions
 from benchmarks.tables.wholesale import key_field
-from pipeline.indexing import maintain
-from pipeline.jobs.lake import LakeTable
+from lance_gateway.pipeline.indexing import maintain
+from lance_gateway.pipeline.jobs.lake import LakeTable
 
 Numbers = npt.NDArray[np.int64]
 

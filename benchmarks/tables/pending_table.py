@@ -12,7 +12,7 @@ import pyarrow as pa
 from benchmarks.reports.answers import WrongAnswerError
 from benchmarks.reports.timing import Samples, time_call
 from benchmarks.tables.write_table import WriteShape, WriteTable, create_table
-from memwal.errors import InvalidInputError
+from lance_gateway.memwal.errors import InvalidInputError
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ import pyarrow as pa
 from benchmarks.reports.queries import TABLE_NAME
 from benchmarks.tables.search_content import Keys, SearchContent, Vectors, find_nearest
 from benchmarks.tables.table import create_regions
-from memwal.errors import InvalidInputError
+from lance_gateway.memwal.errors import InvalidInputError
 
 IndexType = Literal["IVF_PQ", "IVF_FLAT", "IVF_HNSW_SQ"]
 K = 10

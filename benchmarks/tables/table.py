@@ -15,11 +15,11 @@ import pyarrow as pa
 
 from benchmarks.reports.answers import Answers
 from benchmarks.reports.queries import FILTERED_QTY, TABLE_NAME
-from memwal.base.index_details import read_index_details
-from memwal.errors import InvalidInputError
-from memwal.regions.manifest import RegionManifest, commit_manifest
-from memwal.storage.files import Storage
-from memwal.transforms.transforms import encode_region_value
+from lance_gateway.memwal.base.index_details import read_index_details
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.memwal.regions.manifest import RegionManifest, commit_manifest
+from lance_gateway.memwal.storage.files import Storage
+from lance_gateway.memwal.transforms.transforms import encode_region_value
 
 GROUPS = 100
 

@@ -14,8 +14,8 @@ from pyarrow import flight
 from benchmarks.reports.answers import WrongAnswerError
 from benchmarks.reports.queries import TABLE_NAME
 from benchmarks.servers.load import KEY, Client, Statements
-from protos import flight_sql_pb2 as sql
-from protos.flight_sql import pack
+from lance_gateway.protos import flight_sql_pb2 as sql
+from lance_gateway.protos.flight_sql import pack
 
 LITERAL = Statements(
     f"INSERT INTO {TABLE_NAME} VALUES ({KEY}, 1, TIMESTAMP '2026-01-01 00:00:00', 0.5, 'sector-1')"

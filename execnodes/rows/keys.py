@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from execnodes.rows import lance_filter
-from memwal.bloom import LookupKey
+from lance_gateway.execnodes.rows import lance_filter
+from lance_gateway.memwal.bloom import LookupKey
 
 Key = tuple[Any, ...]
 

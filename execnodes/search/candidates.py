@@ -14,9 +14,9 @@ from typing import TypeVar
 import numpy as np
 import pyarrow as pa
 
-from execnodes.node import ROW_ADDRESS, ExecNode, TaskContext, UnaryExec, UnionExec
-from execnodes.search.source import QUERY_INDEX, SOURCE, SearchSource
-from memwal.errors import InvalidInputError
+from lance_gateway.execnodes.node import ROW_ADDRESS, ExecNode, TaskContext, UnaryExec, UnionExec
+from lance_gateway.execnodes.search.source import QUERY_INDEX, SOURCE, SearchSource
+from lance_gateway.memwal.errors import InvalidInputError
 
 SEARCHERS = 8
 """Threads that all searches share; each search also works on its own thread, so none waits for them."""

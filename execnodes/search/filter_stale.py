@@ -10,15 +10,15 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from execnodes.node import ExecNode, TaskContext, UnaryExec
-from execnodes.rows.keys import Key, KeySet, list_key_tuples
-from execnodes.search.candidates import choose_helper_count, run_concurrently
-from execnodes.search.distances import Found
-from execnodes.search.knn import KnnExec, build_candidates
-from execnodes.search.source import VECTOR_CANDIDATES, SearchSource, Staleness
-from execnodes.search.take_rows import take_columns
-from execnodes.storage.source import LanceSource
-from memwal.columns.stored_fields import TOMBSTONE
+from lance_gateway.execnodes.node import ExecNode, TaskContext, UnaryExec
+from lance_gateway.execnodes.rows.keys import Key, KeySet, list_key_tuples
+from lance_gateway.execnodes.search.candidates import choose_helper_count, run_concurrently
+from lance_gateway.execnodes.search.distances import Found
+from lance_gateway.execnodes.search.knn import KnnExec, build_candidates
+from lance_gateway.execnodes.search.source import VECTOR_CANDIDATES, SearchSource, Staleness
+from lance_gateway.execnodes.search.take_rows import take_columns
+from lance_gateway.execnodes.storage.source import LanceSource
+from lance_gateway.memwal.columns.stored_fields import TOMBSTONE
 
 OVER_FETCH = 2
 """So many times k rows are asked for where nothing more can be fetched later."""

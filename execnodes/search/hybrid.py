@@ -10,9 +10,9 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from execnodes.node import ROW_ADDRESS, ExecNode, TaskContext
-from execnodes.search.candidates import concat_batches, run_concurrently
-from execnodes.search.source import (
+from lance_gateway.execnodes.node import ROW_ADDRESS, ExecNode, TaskContext
+from lance_gateway.execnodes.search.candidates import concat_batches, run_concurrently
+from lance_gateway.execnodes.search.source import (
     DISTANCE,
     HYBRID_CANDIDATES,
     QUERY_INDEX,

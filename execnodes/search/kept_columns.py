@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from execnodes.rows.row_mask import OFFSET_BITS
-from execnodes.search.source import SearchSource
-from execnodes.search.vector_blocks import VectorCache
-from execnodes.storage.data_files import StoredFragment, StoredValues
-from execnodes.storage.source import LanceSource, combine_chunks, convert_columns
-from memwal.columns.stored_fields import TOMBSTONE
-from memwal.errors import CorruptDataError
+from lance_gateway.execnodes.rows.row_mask import OFFSET_BITS
+from lance_gateway.execnodes.search.source import SearchSource
+from lance_gateway.execnodes.search.vector_blocks import VectorCache
+from lance_gateway.execnodes.storage.data_files import StoredFragment, StoredValues
+from lance_gateway.execnodes.storage.source import LanceSource, combine_chunks, convert_columns
+from lance_gateway.memwal.columns.stored_fields import TOMBSTONE
+from lance_gateway.memwal.errors import CorruptDataError
 
 PIECE_BITS = 16
 PIECE_ROWS = 1 << PIECE_BITS

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from execnodes.node import ROW_ADDRESS, ExecNode, TaskContext
-from execnodes.rows.lance_filter import RowFilter
-from execnodes.rows.row_mask import CHUNK_ROWS, OFFSET_BITS, OFFSET_MASK, FragmentMask, RowMask
-from execnodes.search.distances import Found
-from execnodes.search.source import VECTOR_CANDIDATES, SearchSource, VectorRequest
-from execnodes.search.vector_blocks import VectorCache, count_hidden_rows
-from execnodes.search.vector_search import FEW_ROWS, IndexSearch, search_all_rows, search_index
-from execnodes.storage.source import LanceSource, MemTableSource, convert_columns
+from lance_gateway.execnodes.node import ROW_ADDRESS, ExecNode, TaskContext
+from lance_gateway.execnodes.rows.lance_filter import RowFilter
+from lance_gateway.execnodes.rows.row_mask import CHUNK_ROWS, OFFSET_BITS, OFFSET_MASK, FragmentMask, RowMask
+from lance_gateway.execnodes.search.distances import Found
+from lance_gateway.execnodes.search.source import VECTOR_CANDIDATES, SearchSource, VectorRequest
+from lance_gateway.execnodes.search.vector_blocks import VectorCache, count_hidden_rows
+from lance_gateway.execnodes.search.vector_search import FEW_ROWS, IndexSearch, search_all_rows, search_index
+from lance_gateway.execnodes.storage.source import LanceSource, MemTableSource, convert_columns
 
 
 def filter_source(source: SearchSource, row_filter: RowFilter) -> SearchSource:

@@ -9,14 +9,14 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from execnodes.node import TaskContext
-from execnodes.search.candidates import ConcurrentUnionExec, run_concurrently
-from execnodes.search.distances import NearestRows
-from execnodes.search.knn import KnnExec
-from execnodes.search.source import VECTOR_CANDIDATES, SearchSource
-from execnodes.search.vector_blocks import VectorBlock, VectorCache, read_vector_blocks
-from execnodes.search.vector_search import collect_nearest, find_visible
-from execnodes.storage.source import LanceSource
+from lance_gateway.execnodes.node import TaskContext
+from lance_gateway.execnodes.search.candidates import ConcurrentUnionExec, run_concurrently
+from lance_gateway.execnodes.search.distances import NearestRows
+from lance_gateway.execnodes.search.knn import KnnExec
+from lance_gateway.execnodes.search.source import VECTOR_CANDIDATES, SearchSource
+from lance_gateway.execnodes.search.vector_blocks import VectorBlock, VectorCache, read_vector_blocks
+from lance_gateway.execnodes.search.vector_search import collect_nearest, find_visible
+from lance_gateway.execnodes.storage.source import LanceSource
 
 
 @dataclass(frozen=True, slots=True)

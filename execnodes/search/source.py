@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from execnodes.node import ROW_ADDRESS
-from execnodes.rows.row_mask import EVERYTHING_VISIBLE, RowMask
-from execnodes.storage.source import LanceSource, MemTableSource
+from lance_gateway.execnodes.node import ROW_ADDRESS
+from lance_gateway.execnodes.rows.row_mask import EVERYTHING_VISIBLE, RowMask
+from lance_gateway.execnodes.storage.source import LanceSource, MemTableSource
 
 MAX_K = 1_000_000
 """More rows than this are asked for by mistake."""

@@ -14,18 +14,23 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from execnodes.node import ROW_ADDRESS, ExecNode, TaskContext, UnaryExec, rows_without_columns
-from execnodes.rows.lance_filter import RowFilter
-from execnodes.rows.row_mask import OFFSET_BITS, OFFSET_MASK
-from execnodes.search.candidates import choose_helper_count, run_concurrently
-from execnodes.search.kept_columns import take_kept_columns
-from execnodes.search.source import SOURCE, SearchSource
-from execnodes.search.vector_blocks import VectorCache
-from execnodes.storage.blob_rows import take_blob_rows
-from execnodes.storage.source import LanceSource, MemTableSource, combine_chunks, convert_columns
-from memwal.columns.blobs import FEW_ROWS
-from memwal.columns.stored_fields import TOMBSTONE
-from memwal.errors import CorruptDataError
+from lance_gateway.execnodes.node import ROW_ADDRESS, ExecNode, TaskContext, UnaryExec, rows_without_columns
+from lance_gateway.execnodes.rows.lance_filter import RowFilter
+from lance_gateway.execnodes.rows.row_mask import OFFSET_BITS, OFFSET_MASK
+from lance_gateway.execnodes.search.candidates import choose_helper_count, run_concurrently
+from lance_gateway.execnodes.search.kept_columns import take_kept_columns
+from lance_gateway.execnodes.search.source import SOURCE, SearchSource
+from lance_gateway.execnodes.search.vector_blocks import VectorCache
+from lance_gateway.execnodes.storage.blob_rows import take_blob_rows
+from lance_gateway.execnodes.storage.source import (
+    LanceSource,
+    MemTableSource,
+    combine_chunks,
+    convert_columns,
+)
+from lance_gateway.memwal.columns.blobs import FEW_ROWS
+from lance_gateway.memwal.columns.stored_fields import TOMBSTONE
+from lance_gateway.memwal.errors import CorruptDataError
 
 _ROW_ID = "_rowid"
 DELETED = np.uint64(0xFFFF_FFFF_FFFF_FFFF)

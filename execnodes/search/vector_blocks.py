@@ -14,10 +14,15 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from execnodes.node import ROW_ADDRESS
-from execnodes.rows.row_mask import OFFSET_BITS, OFFSET_MASK
-from execnodes.search.source import SearchSource
-from execnodes.storage.source import LanceSource, MemTableSource, combine_chunks, convert_columns
+from lance_gateway.execnodes.node import ROW_ADDRESS
+from lance_gateway.execnodes.rows.row_mask import OFFSET_BITS, OFFSET_MASK
+from lance_gateway.execnodes.search.source import SearchSource
+from lance_gateway.execnodes.storage.source import (
+    LanceSource,
+    MemTableSource,
+    combine_chunks,
+    convert_columns,
+)
 
 
 def count_hidden_rows(source: SearchSource) -> int:

@@ -20,12 +20,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from execnodes.node import ROW_ADDRESS, TaskContext
-from execnodes.rows.row_mask import OFFSET_MASK, FragmentMask
-from execnodes.search.distances import NOTHING, Found, NearestRows, compute_distances, select_nearest
-from execnodes.search.source import DISTANCE, QUERY_INDEX, SearchSource
-from execnodes.search.take_rows import take_columns
-from execnodes.search.vector_blocks import (
+from lance_gateway.execnodes.node import ROW_ADDRESS, TaskContext
+from lance_gateway.execnodes.rows.row_mask import OFFSET_MASK, FragmentMask
+from lance_gateway.execnodes.search.distances import (
+    NOTHING,
+    Found,
+    NearestRows,
+    compute_distances,
+    select_nearest,
+)
+from lance_gateway.execnodes.search.source import DISTANCE, QUERY_INDEX, SearchSource
+from lance_gateway.execnodes.search.take_rows import take_columns
+from lance_gateway.execnodes.search.vector_blocks import (
     VectorBlock,
     VectorCache,
     count_hidden_rows,
@@ -34,7 +40,7 @@ from execnodes.search.vector_blocks import (
     read_vector_blocks,
     split_into_blocks,
 )
-from execnodes.storage.source import LanceSource
+from lance_gateway.execnodes.storage.source import LanceSource
 
 _FEWEST = 2048
 """Of fewer rows, all distances are computed before they are screened."""

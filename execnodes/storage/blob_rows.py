@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from execnodes.node import ROW_ADDRESS
-from execnodes.rows.row_mask import CHUNK_ROWS, OFFSET_BITS
-from execnodes.storage.source import LanceSource
-from memwal.columns.blobs import FEW_ROWS, count_fitting_rows
+from lance_gateway.execnodes.node import ROW_ADDRESS
+from lance_gateway.execnodes.rows.row_mask import CHUNK_ROWS, OFFSET_BITS
+from lance_gateway.execnodes.storage.source import LanceSource
+from lance_gateway.memwal.columns.blobs import FEW_ROWS, count_fitting_rows
 
 
 def choose_batch_rows(source: LanceSource, fragment_ids: Iterable[int], columns: Collection[str]) -> int:

@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 import pyarrow as pa
 
-from memwal.errors import CorruptDataError
+from lance_gateway.memwal.errors import CorruptDataError
 
 Identity = TypeVar("Identity")
 

@@ -10,15 +10,21 @@ from typing import Any, Final, Protocol
 import numpy as np
 import pyarrow as pa
 
-from execnodes.node import ROW_ADDRESS
-from execnodes.rows.keys import KeySet
-from execnodes.rows.row_mask import FragmentMask, RowMask
-from execnodes.storage.data_files import Deletions, FragmentFiles, Place, StoredFragment, StoredFragments
-from execnodes.storage.stored_dataset import StoredDataset, StoredSchema
-from memwal.columns.nested_nulls import push_nulls_down
-from memwal.columns.stored_fields import TOMBSTONE
-from memwal.creating.index_types import finds_past_rows
-from memwal.rules import InitialValue
+from lance_gateway.execnodes.node import ROW_ADDRESS
+from lance_gateway.execnodes.rows.keys import KeySet
+from lance_gateway.execnodes.rows.row_mask import FragmentMask, RowMask
+from lance_gateway.execnodes.storage.data_files import (
+    Deletions,
+    FragmentFiles,
+    Place,
+    StoredFragment,
+    StoredFragments,
+)
+from lance_gateway.execnodes.storage.stored_dataset import StoredDataset, StoredSchema
+from lance_gateway.memwal.columns.nested_nulls import push_nulls_down
+from lance_gateway.memwal.columns.stored_fields import TOMBSTONE
+from lance_gateway.memwal.creating.index_types import finds_past_rows
+from lance_gateway.memwal.rules import InitialValue
 
 _WIDE: Final = 256
 """Columns from which on a scan may read some that nobody asked for."""

@@ -9,9 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from execnodes.storage.data_files import Place, StoredFragments
-from memwal.columns.blobs import build_plain_schema, list_blobs
-from memwal.columns.stored_fields import TOMBSTONE, StoredField, convert_fields
+from lance_gateway.execnodes.storage.data_files import Place, StoredFragments
+from lance_gateway.memwal.columns.blobs import build_plain_schema, list_blobs
+from lance_gateway.memwal.columns.stored_fields import TOMBSTONE, StoredField, convert_fields
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from execnodes.text.query.query import PhraseQuery
+from lance_gateway.execnodes.text.query.query import PhraseQuery
 
 _SPARSE = 8
 """Sets with less than one of so many numbers are sorted or searched; others are marked in arrays of all."""

@@ -12,18 +12,23 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from execnodes.node import ROW_ADDRESS, ExecNode, TaskContext
-from execnodes.rows.lance_filter import RowFilter
-from execnodes.rows.row_mask import RowMask
-from execnodes.search.candidates import run_concurrently
-from execnodes.search.source import TEXT_CANDIDATES, SearchSource
-from execnodes.storage.source import LanceSource, MemTableSource, convert_columns
-from execnodes.text.bm25 import ColumnStatistics, find_best, find_indices, union
-from execnodes.text.documents.source_text import LiveText, SourceText
-from execnodes.text.query.clauses import BooleanClause, Clause, FuzzyClause, TermsClause
-from execnodes.text.query.query import Operator, TextQuery
-from execnodes.text.scoring.impacts import SLACK, TermImpacts, choose_depths, compute_bound_after
-from execnodes.text.scoring.scores import compute_bound, find_candidates, score_rows
+from lance_gateway.execnodes.node import ROW_ADDRESS, ExecNode, TaskContext
+from lance_gateway.execnodes.rows.lance_filter import RowFilter
+from lance_gateway.execnodes.rows.row_mask import RowMask
+from lance_gateway.execnodes.search.candidates import run_concurrently
+from lance_gateway.execnodes.search.source import TEXT_CANDIDATES, SearchSource
+from lance_gateway.execnodes.storage.source import LanceSource, MemTableSource, convert_columns
+from lance_gateway.execnodes.text.bm25 import ColumnStatistics, find_best, find_indices, union
+from lance_gateway.execnodes.text.documents.source_text import LiveText, SourceText
+from lance_gateway.execnodes.text.query.clauses import BooleanClause, Clause, FuzzyClause, TermsClause
+from lance_gateway.execnodes.text.query.query import Operator, TextQuery
+from lance_gateway.execnodes.text.scoring.impacts import (
+    SLACK,
+    TermImpacts,
+    choose_depths,
+    compute_bound_after,
+)
+from lance_gateway.execnodes.text.scoring.scores import compute_bound, find_candidates, score_rows
 
 TASKS = 64
 """Between so many counts, a search can be stopped."""

@@ -9,11 +9,11 @@ from functools import cached_property, singledispatch
 import numpy as np
 import pyarrow as pa
 
-from execnodes.node import ROW_ADDRESS, MetricsSet, TaskContext, UnaryExec, UnionExec
-from execnodes.search.source import SCORE, SOURCE, TEXT_CANDIDATES
-from execnodes.text.fts import Corpus, FtsExec, build_candidates
-from execnodes.text.joined_fts import JoinedFtsExec
-from execnodes.text.query.query import (
+from lance_gateway.execnodes.node import ROW_ADDRESS, MetricsSet, TaskContext, UnaryExec, UnionExec
+from lance_gateway.execnodes.search.source import SCORE, SOURCE, TEXT_CANDIDATES
+from lance_gateway.execnodes.text.fts import Corpus, FtsExec, build_candidates
+from lance_gateway.execnodes.text.joined_fts import JoinedFtsExec
+from lance_gateway.execnodes.text.query.query import (
     BooleanQuery,
     BoostQuery,
     CombinedFieldsQuery,

@@ -9,12 +9,12 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from execnodes.node import ExecNode, TaskContext
-from execnodes.search.source import TEXT_CANDIDATES
-from execnodes.text.bm25 import find_best
-from execnodes.text.documents.joined_text import JoinedSources
-from execnodes.text.fts import Analysis, Corpus, FtsExec, build_candidates
-from execnodes.text.scoring.scores import score
+from lance_gateway.execnodes.node import ExecNode, TaskContext
+from lance_gateway.execnodes.search.source import TEXT_CANDIDATES
+from lance_gateway.execnodes.text.bm25 import find_best
+from lance_gateway.execnodes.text.documents.joined_text import JoinedSources
+from lance_gateway.execnodes.text.fts import Analysis, Corpus, FtsExec, build_candidates
+from lance_gateway.execnodes.text.scoring.scores import score
 
 
 @dataclass(frozen=True, eq=False)

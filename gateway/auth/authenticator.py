@@ -2,7 +2,7 @@
 
 import logging
 
-from gateway.auth.credentials import (
+from lance_gateway.gateway.auth.credentials import (
     Basic,
     Bearer,
     Credentials,
@@ -10,11 +10,11 @@ from gateway.auth.credentials import (
     UnauthenticatedError,
     parse_peer_address,
 )
-from gateway.auth.gateway_tokens import ApiTokens, IssuedTokens
-from gateway.auth.jwt import JwtVerifier, is_jwt_shaped
-from gateway.auth.tls import Certificates
-from gateway.auth.users import Passwords
-from gateway.protocol.identity import Identity
+from lance_gateway.gateway.auth.gateway_tokens import ApiTokens, IssuedTokens
+from lance_gateway.gateway.auth.jwt import JwtVerifier, is_jwt_shaped
+from lance_gateway.gateway.auth.tls import Certificates
+from lance_gateway.gateway.auth.users import Passwords
+from lance_gateway.gateway.protocol.identity import Identity
 
 logger = logging.getLogger(__name__)
 

@@ -33,15 +33,21 @@ from typing import Any, NoReturn, Protocol
 
 from pyarrow import flight
 
-from gateway.auth.authenticator import Authenticator
-from gateway.auth.credentials import Basic, Bearer, Credentials, UnauthenticatedError, read_credentials
-from gateway.execution.streams import CallObserver, ignore_call
-from gateway.protocol.errors import find_status, translate_error, translate_errors
-from gateway.protocol.identity import ANONYMOUS, Identity
-from gateway.protocol.open_uploads import OpenUpload, OpenUploads
-from gateway.sessions import TELLING_HEADERS, SessionHeaders, is_jdbc, read_session
-from memwal.errors import UnavailableError, UnsupportedError
-from planner.access.rights import FULL_ACCESS, Access, FullAccess
+from lance_gateway.gateway.auth.authenticator import Authenticator
+from lance_gateway.gateway.auth.credentials import (
+    Basic,
+    Bearer,
+    Credentials,
+    UnauthenticatedError,
+    read_credentials,
+)
+from lance_gateway.gateway.execution.streams import CallObserver, ignore_call
+from lance_gateway.gateway.protocol.errors import find_status, translate_error, translate_errors
+from lance_gateway.gateway.protocol.identity import ANONYMOUS, Identity
+from lance_gateway.gateway.protocol.open_uploads import OpenUpload, OpenUploads
+from lance_gateway.gateway.sessions import TELLING_HEADERS, SessionHeaders, is_jdbc, read_session
+from lance_gateway.memwal.errors import UnavailableError, UnsupportedError
+from lance_gateway.planner.access.rights import FULL_ACCESS, Access, FullAccess
 
 Headers = Mapping[str, Sequence[str]]
 METHODS: Mapping[flight.FlightMethod, str] = MappingProxyType(

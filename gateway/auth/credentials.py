@@ -11,7 +11,7 @@ from typing import ClassVar, TypeAlias
 
 from cachetools import LRUCache
 
-from memwal.errors import InvalidInputError, LanceGatewayError
+from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError
 
 
 class UnauthenticatedError(LanceGatewayError):

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from memwal.errors import InvalidInputError, LanceGatewayError
+from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError
 
 logger = logging.getLogger(__name__)
 

@@ -20,10 +20,10 @@ import tomlkit
 from cachetools import TTLCache
 from pydantic import Field
 
-from gateway.auth.files import Strict, read_text, read_toml
-from gateway.auth.users import User, Users, put_table, write_private
-from gateway.protocol.identity import Identity, check_name
-from memwal.errors import InvalidInputError
+from lance_gateway.gateway.auth.files import Strict, read_text, read_toml
+from lance_gateway.gateway.auth.users import User, Users, put_table, write_private
+from lance_gateway.gateway.protocol.identity import Identity, check_name
+from lance_gateway.memwal.errors import InvalidInputError
 
 _MAX_ISSUED = 20_000
 _STATIC_PREFIX = "lgw_"

@@ -16,11 +16,11 @@ from urllib.parse import urlsplit
 import jwt
 from cachetools import LRUCache
 
-from gateway.auth.credentials import UnauthenticatedError
-from gateway.auth.files import WatchedFile
-from gateway.auth.gateway_tokens import hash_token
-from gateway.protocol.identity import Identity
-from memwal.errors import InvalidInputError, UnavailableError
+from lance_gateway.gateway.auth.credentials import UnauthenticatedError
+from lance_gateway.gateway.auth.files import WatchedFile
+from lance_gateway.gateway.auth.gateway_tokens import hash_token
+from lance_gateway.gateway.protocol.identity import Identity
+from lance_gateway.memwal.errors import InvalidInputError, UnavailableError
 
 # Key id -> key.
 Keys: TypeAlias = Mapping[str, jwt.PyJWK]

@@ -33,16 +33,16 @@ from typing import Annotated, Any
 from cachetools import LRUCache
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
-from gateway.auth.files import Strict, read_toml
-from gateway.auth.policy_expressions import Expression
-from gateway.protocol.identity import Identity, check_name
-from memwal.errors import InvalidInputError, LanceGatewayError
-from memwal.storage.table_names import TableName, is_temporary_schema
-from planner.access.rights import TableAccess
-from planner.access.secured_table import check_table_access
-from planner.access.visible_catalog import check_view_access
-from planner.sql.text.tokens import quote
-from planner.tables.state.catalog import Catalog
+from lance_gateway.gateway.auth.files import Strict, read_toml
+from lance_gateway.gateway.auth.policy_expressions import Expression
+from lance_gateway.gateway.protocol.identity import Identity, check_name
+from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError
+from lance_gateway.memwal.storage.table_names import TableName, is_temporary_schema
+from lance_gateway.planner.access.rights import TableAccess
+from lance_gateway.planner.access.secured_table import check_table_access
+from lance_gateway.planner.access.visible_catalog import check_view_access
+from lance_gateway.planner.sql.text.tokens import quote
+from lance_gateway.planner.tables.state.catalog import Catalog
 
 _MAX_PRINCIPALS = 10_000
 _MAX_TABLES = 1_000

@@ -7,8 +7,8 @@ from typing import Self
 import sqlglot
 from sqlglot import exp
 
-from memwal.errors import InvalidInputError, LanceGatewayError
-from planner.sql.text.tokens import QUOTED, STRING, SqlText, tokenize
+from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError
+from lance_gateway.planner.sql.text.tokens import QUOTED, STRING, SqlText, tokenize
 
 USER = "{user}"
 _PLACEHOLDER = re.compile(r"\{\w*\}")

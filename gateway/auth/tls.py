@@ -6,10 +6,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from gateway.auth.credentials import UnauthenticatedError
-from gateway.auth.users import Users
-from gateway.protocol.identity import Identity
-from memwal.errors import InvalidInputError, PreconditionError
+from lance_gateway.gateway.auth.credentials import UnauthenticatedError
+from lance_gateway.gateway.auth.users import Users
+from lance_gateway.gateway.protocol.identity import Identity
+from lance_gateway.memwal.errors import InvalidInputError, PreconditionError
 
 
 def read_tls_arguments(certificate: Path, key: Path, client_ca: Path | None = None) -> Mapping[str, Any]:

@@ -33,11 +33,11 @@ from argon2 import PasswordHasher, extract_parameters
 from argon2.exceptions import InvalidHashError, VerificationError
 from pydantic import Field
 
-from gateway.auth.credentials import Basic, Throttle, UnauthenticatedError
-from gateway.auth.files import Strict, read_text, read_toml
-from gateway.protocol.identity import MAX_NAME_LENGTH, Identity, check_name
-from gateway.protocol.limits import ExpiringCache
-from memwal.errors import InvalidInputError, UnavailableError
+from lance_gateway.gateway.auth.credentials import Basic, Throttle, UnauthenticatedError
+from lance_gateway.gateway.auth.files import Strict, read_text, read_toml
+from lance_gateway.gateway.protocol.identity import MAX_NAME_LENGTH, Identity, check_name
+from lance_gateway.gateway.protocol.limits import ExpiringCache
+from lance_gateway.memwal.errors import InvalidInputError, UnavailableError
 
 
 @dataclass(frozen=True, slots=True)

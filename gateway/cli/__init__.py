@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
-from gateway.cli import commands, security
-from gateway.cli.mcp import command as mcp
-from pipeline.cli import app as pipeline_app
-from pipeline.cli import backups
+from lance_gateway.gateway.cli import commands, security
+from lance_gateway.gateway.cli.mcp import command as mcp
+from lance_gateway.pipeline.cli import app as pipeline_app
+from lance_gateway.pipeline.cli import backups
 
 app = typer.Typer(
     name="lance-gateway",

@@ -12,12 +12,12 @@ import pyarrow as pa
 from google.protobuf.message import Message
 from pyarrow import flight
 
-from gateway.protocol.wire import decode
-from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, UnavailableError
-from memwal.storage.table_names import MAIN_SCHEMA, TableName, split_name
-from protos import flight_pb2
-from protos import flight_sql_pb2 as sql
-from protos.flight_sql import (
+from lance_gateway.gateway.protocol.wire import decode
+from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, UnavailableError
+from lance_gateway.memwal.storage.table_names import MAIN_SCHEMA, TableName, split_name
+from lance_gateway.protos import flight_pb2
+from lance_gateway.protos import flight_sql_pb2 as sql
+from lance_gateway.protos.flight_sql import (
     CookieJar,
     FlightSqlConnection,
     build_bearer_header,

@@ -11,7 +11,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from gateway.cli.connecting import (
+from lance_gateway.gateway.cli.connecting import (
     DEFAULT_URI,
     ChosenConsistency,
     Password,
@@ -23,12 +23,12 @@ from gateway.cli.connecting import (
     User,
     create_login,
 )
-from gateway.cli.render import Format
-from gateway.config.loader import Flag
-from gateway.start.machine import count_cores
-from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError
-from pipeline.cli.options import StorageOptions, parse_pairs
-from pipeline.cli.options import exit_on_failure as failing_job
+from lance_gateway.gateway.cli.render import Format
+from lance_gateway.gateway.config.loader import Flag
+from lance_gateway.gateway.start.machine import count_cores
+from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError
+from lance_gateway.pipeline.cli.options import StorageOptions, parse_pairs
+from lance_gateway.pipeline.cli.options import exit_on_failure as failing_job
 
 
 @contextmanager
@@ -42,7 +42,7 @@ def exit_on_error() -> Iterator[None]:
 
             if not isinstance(error, pa.ArrowException):
                 raise
-            from protos.flight_sql import format_error  # noqa: PLC0415
+            from lance_gateway.protos.flight_sql import format_error  # noqa: PLC0415
 
             raise LanceGatewayError(format_error(error)) from None
 
@@ -98,8 +98,8 @@ def check(
 ) -> None:
     """Check that a gateway can start with this configuration; every problem is one line."""
     with exit_on_error():
-        from gateway.config.loader import ConfigError, load  # noqa: PLC0415
-        from gateway.start.run_server import find_problems  # noqa: PLC0415 - keeps --help quick
+        from lance_gateway.gateway.config.loader import ConfigError, load  # noqa: PLC0415
+        from lance_gateway.gateway.start.run_server import find_problems  # noqa: PLC0415 - keeps --help quick
 
         try:
             problems = find_problems(load(collect_flags(root, storage_option, sets), config))
@@ -118,8 +118,8 @@ def show(
 ) -> None:
     """Show the values in effect, each with where it comes from; credentials are left out."""
     with exit_on_error():
-        from gateway.config.effective_values import render_lines  # noqa: PLC0415
-        from gateway.config.loader import load  # noqa: PLC0415
+        from lance_gateway.gateway.config.effective_values import render_lines  # noqa: PLC0415
+        from lance_gateway.gateway.config.loader import load  # noqa: PLC0415
 
         for line in render_lines(load(collect_flags(root, storage_option, sets), config)):
             typer.echo(line)
@@ -128,7 +128,7 @@ def show(
 @app.command()
 def reference() -> None:
     """Print the reference of all keys, in Markdown."""
-    from gateway.config.effective_values import render_reference  # noqa: PLC0415
+    from lance_gateway.gateway.config.effective_values import render_reference  # noqa: PLC0415
 
     typer.echo(render_reference(), nl=False)
 
@@ -166,7 +166,7 @@ def serve(
     # one that never pauses (a huge cross join) can still be stopped, and others still run.
     os.environ.setdefault("TOKIO_WORKER_THREADS", str(max(16, 4 * count_cores())))
     with exit_on_error():
-        from gateway.config import load  # noqa: PLC0415 - keeps --help and the client commands quick
+        from lance_gateway.gateway.config import load  # noqa: PLC0415 - keeps --help and the client commands quick
 
         keys: dict[str, tuple[str, object]] = {
             "--host": ("server.host", host),
@@ -182,7 +182,7 @@ def serve(
         }
         loaded = load(collect_flags(root, storage_option, sets, keys), config)
         # Loads pylance, DataFusion and gRPC: the client commands do without the first two.
-        from gateway.start.run_server import serve as run  # noqa: PLC0415
+        from lance_gateway.gateway.start.run_server import serve as run  # noqa: PLC0415
 
         run(loaded)
 
@@ -190,8 +190,8 @@ def serve(
 def health(root: Root = None, config: ConfigFile = None, sets: Sets = None) -> None:
     """Ask the gateway of this machine that has this configuration whether it is ready; exit with 1 if not."""
     with exit_on_error():
-        from gateway.config import load  # noqa: PLC0415 - keeps --help quick
-        from gateway.config.schema import choose_http_port  # noqa: PLC0415
+        from lance_gateway.gateway.config import load  # noqa: PLC0415 - keeps --help quick
+        from lance_gateway.gateway.config.schema import choose_http_port  # noqa: PLC0415
 
         loaded = load(collect_flags(root, None, sets), config).config
         host, port = (
@@ -259,8 +259,8 @@ def sql(
 ) -> None:
     """Run SQL on a gateway, or talk to it in a shell."""
     with exit_on_error():
-        from gateway.cli.client import GatewayClient  # noqa: PLC0415 - keeps --help and --version quick
-        from gateway.cli.shell import Quit, Shell, create_prompt_session  # noqa: PLC0415
+        from lance_gateway.gateway.cli.client import GatewayClient  # noqa: PLC0415 - keeps --help and --version quick
+        from lance_gateway.gateway.cli.shell import Quit, Shell, create_prompt_session  # noqa: PLC0415
 
         login = create_login(user, password, token, tls_ca, tls_certificate, tls_key)
         with GatewayClient(uri, login) as client:

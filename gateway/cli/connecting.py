@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 if TYPE_CHECKING:
-    from gateway.cli.client import Login
+    from lance_gateway.gateway.cli.client import Login
 
 DEFAULT_URI = "grpc://127.0.0.1:31337"
 
@@ -58,7 +58,7 @@ def create_login(
     Raises:
         InvalidInputError: the options contradict each other, or one is missing.
     """
-    from gateway.cli.client import Login  # noqa: PLC0415 - keeps --help and --version quick
+    from lance_gateway.gateway.cli.client import Login  # noqa: PLC0415 - keeps --help and --version quick
 
     if user is None:
         # The variable may be set for other calls.

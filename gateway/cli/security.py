@@ -8,8 +8,8 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from gateway.cli.commands import collect_flags, exit_on_error
-from pipeline.cli.options import StorageOptions
+from lance_gateway.gateway.cli.commands import collect_flags, exit_on_error
+from lance_gateway.pipeline.cli.options import StorageOptions
 
 users = typer.Typer(help="Users and their passwords.", no_args_is_help=True)
 tokens = typer.Typer(help="Static tokens for programs.", no_args_is_help=True)
@@ -43,7 +43,7 @@ def add_user(
 ) -> None:
     """Add a user; the password is asked for, or read from stdin. Running gateways notice."""
     with exit_on_error():
-        from gateway.auth.users import (  # noqa: PLC0415
+        from lance_gateway.gateway.auth.users import (  # noqa: PLC0415
             User,
             find_user,
             hash_password,
@@ -63,7 +63,7 @@ def add_user(
 def remove_user(name: Annotated[str, typer.Argument(help="Name of the user.")], file: _UserFile) -> None:
     """Remove a user; tokens that were issued to the user end."""
     with exit_on_error():
-        from gateway.auth.users import remove_user as remove  # noqa: PLC0415
+        from lance_gateway.gateway.auth.users import remove_user as remove  # noqa: PLC0415
 
         remove(file, name)
         typer.echo(f"user {name!r} is no longer in {file}")
@@ -81,7 +81,7 @@ def create_token(
 ) -> None:
     """Create a token and print it: only its SHA-256 digest is kept. Running gateways notice."""
     with exit_on_error():
-        from gateway.auth.gateway_tokens import create_token as create  # noqa: PLC0415
+        from lance_gateway.gateway.auth.gateway_tokens import create_token as create  # noqa: PLC0415
 
         expires = None if expires_in is None else _add_duration(expires_in)
         typer.echo(create(file, name, user or name, frozenset(role or ()), expires))
@@ -91,7 +91,7 @@ def create_token(
 def revoke_token(name: Annotated[str, typer.Argument(help="Name of the token.")], file: _TokenFile) -> None:
     """Revoke a token: take it out of the file."""
     with exit_on_error():
-        from gateway.auth.gateway_tokens import revoke_token as revoke  # noqa: PLC0415
+        from lance_gateway.gateway.auth.gateway_tokens import revoke_token as revoke  # noqa: PLC0415
 
         revoke(file, name)
         typer.echo(f"token {name!r} is no longer in {file}")
@@ -107,14 +107,14 @@ def check_policy(
 ) -> None:
     """Check a policy file; every problem is one line."""
     with exit_on_error():
-        from gateway.auth.files import read_text  # noqa: PLC0415
-        from gateway.auth.policy import parse_policy  # noqa: PLC0415
+        from lance_gateway.gateway.auth.files import read_text  # noqa: PLC0415
+        from lance_gateway.gateway.auth.policy import parse_policy  # noqa: PLC0415
 
         policy = parse_policy(read_text(file), str(file))
         if root is not None:
-            from gateway.auth.policy import find_misfits  # noqa: PLC0415 - loads pylance and DataFusion
-            from gateway.config.loader import load  # noqa: PLC0415
-            from gateway.start.opening import open_catalog  # noqa: PLC0415
+            from lance_gateway.gateway.auth.policy import find_misfits  # noqa: PLC0415 - loads pylance and DataFusion
+            from lance_gateway.gateway.config.loader import load  # noqa: PLC0415
+            from lance_gateway.gateway.start.opening import open_catalog  # noqa: PLC0415
 
             config = load(collect_flags(root, storage_option, None)).config
             with closing(open_catalog(config)) as catalog:
@@ -133,8 +133,8 @@ def _read_password() -> str:
 
 
 def _add_duration(duration: str) -> dt.datetime:
-    from memwal.errors import InvalidInputError  # noqa: PLC0415
-    from memwal.quantities import parse_seconds  # noqa: PLC0415
+    from lance_gateway.memwal.errors import InvalidInputError  # noqa: PLC0415
+    from lance_gateway.memwal.quantities import parse_seconds  # noqa: PLC0415
 
     try:
         seconds = parse_seconds(duration)

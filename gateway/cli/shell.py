@@ -19,10 +19,10 @@ from prompt_toolkit.history import FileHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from pyarrow import flight
 
-from gateway.cli.client import GatewayClient, ResultReader, list_names
-from gateway.cli.render import Format, write
-from memwal.errors import InvalidInputError, LanceGatewayError
-from protos.flight_sql import format_error
+from lance_gateway.gateway.cli.client import GatewayClient, ResultReader, list_names
+from lance_gateway.gateway.cli.render import Format, write
+from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError
+from lance_gateway.protos.flight_sql import format_error
 
 HELP = r"""
 Statements end with a semicolon and may span lines; ctrl-c cancels a running one.

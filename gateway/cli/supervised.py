@@ -1,4 +1,4 @@
-"""`python -m gateway.cli.supervised ..`: `lance-gateway ..`, which ends when whoever started it does.
+"""Runs `lance-gateway ..` so that it ends when whoever started it does.
 
 Whoever starts it holds its standard input open. That is closed with the process, however it ends, so no
 command goes on unseen when the gateway was killed. It runs with a lower priority than statements.
@@ -8,7 +8,7 @@ import os
 import signal
 import threading
 
-from gateway.cli import main
+from lance_gateway.gateway.cli import main
 
 _NICENESS = 5
 # What was begun may be ended in order, which removes the record of a job.

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from pydantic.fields import FieldInfo
 
-from gateway.config.loader import FILE_VARIABLE, Loaded, is_secret, list_fields
-from gateway.config.schema import ENV_DELIMITER, ENV_PREFIX, GatewayConfig
-from gateway.config.value_types import describe
+from lance_gateway.gateway.config.loader import FILE_VARIABLE, Loaded, is_secret, list_fields
+from lance_gateway.gateway.config.schema import ENV_DELIMITER, ENV_PREFIX, GatewayConfig
+from lance_gateway.gateway.config.value_types import describe
 
 _USER_INFO = re.compile(r"://[^/@\s\"]+@")
 

@@ -14,9 +14,9 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 from pydantic_settings import EnvSettingsSource, SettingsError, TomlConfigSettingsSource
 
-from gateway.config.schema import ENV_DELIMITER, ENV_PREFIX, GatewayConfig
-from gateway.config.value_types import describe
-from memwal.errors import InvalidInputError
+from lance_gateway.gateway.config.schema import ENV_DELIMITER, ENV_PREFIX, GatewayConfig
+from lance_gateway.gateway.config.value_types import describe
+from lance_gateway.memwal.errors import InvalidInputError
 
 FILE_VARIABLE = f"{ENV_PREFIX}CONFIG"
 # Those that `lance-gateway sql` reads.

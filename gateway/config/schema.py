@@ -3,11 +3,11 @@
 from pydantic import Field
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from gateway.config.sections.auth import AuthSection
-from gateway.config.sections.limits import CacheSection, LimitsSection
-from gateway.config.sections.observability import ObservabilitySection
-from gateway.config.sections.serving import ServerSection, StorageSection, TlsSection
-from gateway.config.sections.writes import JobsSection, WritesSection
+from lance_gateway.gateway.config.sections.auth import AuthSection
+from lance_gateway.gateway.config.sections.limits import CacheSection, LimitsSection
+from lance_gateway.gateway.config.sections.observability import ObservabilitySection
+from lance_gateway.gateway.config.sections.serving import ServerSection, StorageSection, TlsSection
+from lance_gateway.gateway.config.sections.writes import JobsSection, WritesSection
 
 ENV_PREFIX = "LANCE_GATEWAY_"
 ENV_DELIMITER = "__"

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field
 from pydantic.fields import FieldInfo
 from pydantic_settings import NoDecode
 
-from memwal.quantities import parse_seconds, parse_size
+from lance_gateway.memwal.quantities import parse_seconds, parse_size
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,13 +17,13 @@ from contextlib import contextmanager
 import pyarrow as pa
 from pyarrow import flight
 
-from gateway.execution.query import Query
-from gateway.protocol.commands import Call
-from gateway.protocol.errors import QueryCancelledError
-from gateway.protocol.open_uploads import wait_for_client
-from memwal.columns.nested_nulls import push_nulls_down
-from memwal.errors import InvalidInputError, LanceGatewayError
-from planner.bridge.types.plain_types import check_types
+from lance_gateway.gateway.execution.query import Query
+from lance_gateway.gateway.protocol.commands import Call
+from lance_gateway.gateway.protocol.errors import QueryCancelledError
+from lance_gateway.gateway.protocol.open_uploads import wait_for_client
+from lance_gateway.memwal.columns.nested_nulls import push_nulls_down
+from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError
+from lance_gateway.planner.bridge.types.plain_types import check_types
 
 # Of the widest values that there are.
 _ALIGNMENT = 16

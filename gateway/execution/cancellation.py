@@ -12,16 +12,16 @@ from typing import TypeAlias, get_args
 
 from google.protobuf.any_pb2 import Any
 
-from gateway.execution.query import QueryState
-from gateway.execution.running_queries import Queries
-from gateway.protocol.commands import Action, Call, Handler
-from gateway.protocol.errors import QueryCancelledError
-from gateway.protocol.wire import decode
-from memwal.errors import InvalidInputError, NotFoundError
-from protos import flight_pb2
-from protos import flight_sql_pb2 as sql
-from protos import gateway_pb2 as own
-from protos.flight_sql import pack
+from lance_gateway.gateway.execution.query import QueryState
+from lance_gateway.gateway.execution.running_queries import Queries
+from lance_gateway.gateway.protocol.commands import Action, Call, Handler
+from lance_gateway.gateway.protocol.errors import QueryCancelledError
+from lance_gateway.gateway.protocol.wire import decode
+from lance_gateway.memwal.errors import InvalidInputError, NotFoundError
+from lance_gateway.protos import flight_pb2
+from lance_gateway.protos import flight_sql_pb2 as sql
+from lance_gateway.protos import gateway_pb2 as own
+from lance_gateway.protos.flight_sql import pack
 
 logger = logging.getLogger(__name__)
 

@@ -12,8 +12,8 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from typing import Any, Final, Generic, TypeVar
 
-from gateway.execution.query import Query, run_here, serve_in_this_thread, stop_serving
-from memwal.errors import LanceGatewayError, UnavailableError, copy_error
+from lance_gateway.gateway.execution.query import Query, run_here, serve_in_this_thread, stop_serving
+from lance_gateway.memwal.errors import LanceGatewayError, UnavailableError, copy_error
 
 T = TypeVar("T")
 # How often the thread of a call looks whether its statement was stopped.

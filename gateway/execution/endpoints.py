@@ -15,12 +15,12 @@ import pyarrow as pa
 from google.protobuf.any_pb2 import Any
 from pyarrow import flight
 
-from gateway.execution.batches import decode_rows, encode_rows
-from gateway.execution.parameters import iterate_rows, restore_parameters
-from gateway.execution.preparation import Preparation
-from gateway.execution.query import Query
-from gateway.execution.streams import Streams
-from gateway.protocol.commands import (
+from lance_gateway.gateway.execution.batches import decode_rows, encode_rows
+from lance_gateway.gateway.execution.parameters import iterate_rows, restore_parameters
+from lance_gateway.gateway.execution.preparation import Preparation
+from lance_gateway.gateway.execution.query import Query
+from lance_gateway.gateway.execution.streams import Streams
+from lance_gateway.gateway.protocol.commands import (
     STATEMENT_ID_BYTES,
     UNNAMED,
     Action,
@@ -32,16 +32,16 @@ from gateway.protocol.commands import (
     encode_settings,
     new_statement_id,
 )
-from gateway.protocol.limits import ExpiringCache
-from gateway.protocol.sql_types import describe_result_schema
-from gateway.protocol.wire import decode, unpack
-from memwal.errors import InvalidInputError, NotFoundError
-from planner.engine import PreparedQuery, SessionSettings
-from planner.plans.scan_parts import ScanPart
-from planner.tables.sources.snapshot import SnapshotDescription
-from protos import flight_pb2
-from protos import gateway_pb2 as own
-from protos.flight_sql import pack
+from lance_gateway.gateway.protocol.limits import ExpiringCache
+from lance_gateway.gateway.protocol.sql_types import describe_result_schema
+from lance_gateway.gateway.protocol.wire import decode, unpack
+from lance_gateway.memwal.errors import InvalidInputError, NotFoundError
+from lance_gateway.planner.engine import PreparedQuery, SessionSettings
+from lance_gateway.planner.plans.scan_parts import ScanPart
+from lance_gateway.planner.tables.sources.snapshot import SnapshotDescription
+from lance_gateway.protos import flight_pb2
+from lance_gateway.protos import gateway_pb2 as own
+from lance_gateway.protos.flight_sql import pack
 
 ENDPOINT_SECONDS = 600.0
 """How long the tickets of parts can be redeemed, and again after each renewal."""

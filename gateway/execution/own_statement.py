@@ -8,8 +8,8 @@ from typing import ClassVar, TypeAlias
 
 import pyarrow as pa
 
-from gateway.execution.query import Query
-from gateway.protocol.commands import Call
+from lance_gateway.gateway.execution.query import Query
+from lance_gateway.gateway.protocol.commands import Call
 
 
 class OwnStatement(ABC):

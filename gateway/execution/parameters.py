@@ -12,14 +12,14 @@ from uuid import UUID
 import pyarrow as pa
 from pyarrow import flight
 
-from gateway.execution.batches import OptionalStream, align_batch, read_batches
-from gateway.execution.query import Query
-from gateway.protocol.commands import Call
-from gateway.protocol.limits import ExpiringCache, Limits
-from memwal.errors import InvalidInputError, NotFoundError
-from planner.bridge.distance_functions import is_vector_type
-from planner.bridge.types.plain_types import are_comparable, normalize_layout, plain_type
-from planner.bridge.types.value_sizes import (
+from lance_gateway.gateway.execution.batches import OptionalStream, align_batch, read_batches
+from lance_gateway.gateway.execution.query import Query
+from lance_gateway.gateway.protocol.commands import Call
+from lance_gateway.gateway.protocol.limits import ExpiringCache, Limits
+from lance_gateway.memwal.errors import InvalidInputError, NotFoundError
+from lance_gateway.planner.bridge.distance_functions import is_vector_type
+from lance_gateway.planner.bridge.types.plain_types import are_comparable, normalize_layout, plain_type
+from lance_gateway.planner.bridge.types.value_sizes import (
     MAX_MEASURED,
     PIECE_ROWS,
     check_rows,
@@ -28,7 +28,7 @@ from planner.bridge.types.value_sizes import (
     shorten_type,
     split_batch,
 )
-from planner.sql.vector_text import read_vector
+from lance_gateway.planner.sql.vector_text import read_vector
 
 # Of one statement: clients that share it bind at the same time.
 _MAX_SETS = 8

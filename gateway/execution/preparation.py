@@ -6,13 +6,19 @@ from types import MappingProxyType
 
 import pyarrow as pa
 
-from gateway.execution.own_statement import OwnStatement, ReadOwnStatement
-from gateway.execution.running_queries import Queries
-from gateway.protocol.commands import Call
-from memwal.errors import PreconditionError
-from memwal.storage.table_names import TableName
-from planner.engine import PreparedQuery, PreparedWrite, QueryEngine, SessionSettings, first_word
-from planner.writes.ddl.create import makes_temporary, refuse_temporary
+from lance_gateway.gateway.execution.own_statement import OwnStatement, ReadOwnStatement
+from lance_gateway.gateway.execution.running_queries import Queries
+from lance_gateway.gateway.protocol.commands import Call
+from lance_gateway.memwal.errors import PreconditionError
+from lance_gateway.memwal.storage.table_names import TableName
+from lance_gateway.planner.engine import (
+    PreparedQuery,
+    PreparedWrite,
+    QueryEngine,
+    SessionSettings,
+    first_word,
+)
+from lance_gateway.planner.writes.ddl.create import makes_temporary, refuse_temporary
 
 
 class Preparation:

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import Any, TypeVar
 
-from gateway.protocol.commands import Call
-from planner.bridge.run_control import RunControl, RunningScan, TableRead
-from planner.engine import SessionSettings
+from lance_gateway.gateway.protocol.commands import Call
+from lance_gateway.planner.bridge.run_control import RunControl, RunningScan, TableRead
+from lance_gateway.planner.engine import SessionSettings
 
 T = TypeVar("T")
 # Of the text of a statement that ended.

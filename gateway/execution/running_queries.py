@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from gateway.execution.detached import DetachedSteps
-from gateway.execution.query import Query, QueryState, serve_in_this_thread, stop_serving
-from gateway.protocol.commands import Call, new_statement_id
-from gateway.protocol.errors import QueryCancelledError, QueryTimeoutError
-from gateway.protocol.limits import Limits
-from memwal.errors import LanceGatewayError, NotFoundError, UnavailableError
-from planner.engine import (
+from lance_gateway.gateway.execution.detached import DetachedSteps
+from lance_gateway.gateway.execution.query import Query, QueryState, serve_in_this_thread, stop_serving
+from lance_gateway.gateway.protocol.commands import Call, new_statement_id
+from lance_gateway.gateway.protocol.errors import QueryCancelledError, QueryTimeoutError
+from lance_gateway.gateway.protocol.limits import Limits
+from lance_gateway.memwal.errors import LanceGatewayError, NotFoundError, UnavailableError
+from lance_gateway.planner.engine import (
     SessionSettings,
 )
 

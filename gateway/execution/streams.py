@@ -14,14 +14,14 @@ from typing import TypeAlias
 import pyarrow as pa
 from pyarrow import flight
 
-from gateway.execution.own_statement import EndlessStatement, OwnStatement
-from gateway.execution.parameters import iterate_rows
-from gateway.execution.query import Query
-from gateway.execution.running_queries import Queries
-from gateway.protocol.commands import Call
-from gateway.protocol.errors import ResultTooLargeError, find_status, keep_text, translate_error
-from gateway.protocol.sql_types import describe_result_schema
-from planner.engine import Constant, PreparedQuery, SessionSettings
+from lance_gateway.gateway.execution.own_statement import EndlessStatement, OwnStatement
+from lance_gateway.gateway.execution.parameters import iterate_rows
+from lance_gateway.gateway.execution.query import Query
+from lance_gateway.gateway.execution.running_queries import Queries
+from lance_gateway.gateway.protocol.commands import Call
+from lance_gateway.gateway.protocol.errors import ResultTooLargeError, find_status, keep_text, translate_error
+from lance_gateway.gateway.protocol.sql_types import describe_result_schema
+from lance_gateway.planner.engine import Constant, PreparedQuery, SessionSettings
 
 Readers: TypeAlias = Callable[[Query], Iterable[pa.RecordBatchReader]]
 """Starts a statement: readers whose batches follow one another in one stream."""

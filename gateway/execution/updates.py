@@ -21,12 +21,12 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from pyarrow import flight
 
-from gateway.execution.batches import decode_rows, encode_rows
-from gateway.execution.own_statement import OwnStatement
-from gateway.execution.parameters import iterate_rows
-from gateway.execution.query import Query
-from gateway.execution.streams import Streams
-from gateway.protocol.commands import (
+from lance_gateway.gateway.execution.batches import decode_rows, encode_rows
+from lance_gateway.gateway.execution.own_statement import OwnStatement
+from lance_gateway.gateway.execution.parameters import iterate_rows
+from lance_gateway.gateway.execution.query import Query
+from lance_gateway.gateway.execution.streams import Streams
+from lance_gateway.gateway.protocol.commands import (
     STATEMENT_ID_BYTES,
     UNNAMED,
     Call,
@@ -35,13 +35,13 @@ from gateway.protocol.commands import (
     Ticket,
     new_statement_id,
 )
-from gateway.protocol.sql_types import describe_result_schema
-from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError
-from planner.bridge.run_control import RunControl, describe_panics
-from planner.engine import PreparedQuery, PreparedWrite, SessionSettings, WriteResult
-from protos import flight_sql_pb2 as sql
-from protos import gateway_pb2 as own
-from protos.flight_sql import pack
+from lance_gateway.gateway.protocol.sql_types import describe_result_schema
+from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError
+from lance_gateway.planner.bridge.run_control import RunControl, describe_panics
+from lance_gateway.planner.engine import PreparedQuery, PreparedWrite, SessionSettings, WriteResult
+from lance_gateway.protos import flight_sql_pb2 as sql
+from lance_gateway.protos import gateway_pb2 as own
+from lance_gateway.protos.flight_sql import pack
 
 DURABLE_HEADER = "x-lance-gateway-durable"
 """Says "false" where what was acknowledged may still be lost with the gateway's process."""

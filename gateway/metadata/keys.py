@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterator
 
 from google.protobuf.message import Message
 
-from gateway.execution.streams import Streams
-from gateway.metadata.listings import Listing, Listings, Row, is_named, parse_schema
-from gateway.protocol.commands import Call
-from memwal.errors import LanceGatewayError
-from memwal.rules import Constraint, ConstraintKind
-from memwal.storage.table_names import CATALOG, TableName
-from planner.access.visible_catalog import VisibleCatalog
-from planner.engine import QueryEngine
-from protos import flight_sql_pb2 as sql
+from lance_gateway.gateway.execution.streams import Streams
+from lance_gateway.gateway.metadata.listings import Listing, Listings, Row, is_named, parse_schema
+from lance_gateway.gateway.protocol.commands import Call
+from lance_gateway.memwal.errors import LanceGatewayError
+from lance_gateway.memwal.rules import Constraint, ConstraintKind
+from lance_gateway.memwal.storage.table_names import CATALOG, TableName
+from lance_gateway.planner.access.visible_catalog import VisibleCatalog
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.protos import flight_sql_pb2 as sql
 
 logger = logging.getLogger(__name__)
 

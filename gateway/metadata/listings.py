@@ -14,11 +14,11 @@ import pyarrow as pa
 from google.protobuf.message import Message
 from pyarrow import flight
 
-from gateway.execution.streams import Streams
-from gateway.protocol.commands import Call, Command, Handler, PlannedStream, Ticket
-from gateway.protocol.sql_types import ALL_TYPES, SqlType
-from protos import flight_sql_pb2 as sql
-from protos.flight_sql import pack
+from lance_gateway.gateway.execution.streams import Streams
+from lance_gateway.gateway.protocol.commands import Call, Command, Handler, PlannedStream, Ticket
+from lance_gateway.gateway.protocol.sql_types import ALL_TYPES, SqlType
+from lance_gateway.protos import flight_sql_pb2 as sql
+from lance_gateway.protos.flight_sql import pack
 
 M = TypeVar("M", bound=Message)
 

@@ -15,13 +15,13 @@ from typing import TypeAlias
 import pyarrow as pa
 from pyarrow import flight
 
-from gateway.execution.streams import Streams
-from gateway.protocol.commands import Call, Command, Handler, PlannedStream, Ticket
-from gateway.statements.prepared_statements import IDLE_SECONDS
-from memwal.storage.schemas import MAX_NAME_BYTES
-from planner.binding.substrait import substrait_version
-from protos import flight_sql_pb2 as sql
-from protos.flight_sql import pack
+from lance_gateway.gateway.execution.streams import Streams
+from lance_gateway.gateway.protocol.commands import Call, Command, Handler, PlannedStream, Ticket
+from lance_gateway.gateway.statements.prepared_statements import IDLE_SECONDS
+from lance_gateway.memwal.storage.schemas import MAX_NAME_BYTES
+from lance_gateway.planner.binding.substrait import substrait_version
+from lance_gateway.protos import flight_sql_pb2 as sql
+from lance_gateway.protos.flight_sql import pack
 
 Value: TypeAlias = str | bool | int | tuple[str, ...] | Mapping[int, tuple[int, ...]]
 

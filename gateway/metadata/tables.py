@@ -12,19 +12,19 @@ from types import MappingProxyType
 
 import pyarrow as pa
 
-from gateway.execution.streams import Streams
-from gateway.metadata.listings import Listing, Listings, Row, is_matched, is_named, parse_schema
-from gateway.protocol.commands import Call
-from gateway.protocol.sql_types import describe_table_schema, read_remarks
-from memwal.errors import LanceGatewayError
-from memwal.rules import list_lengths
-from memwal.storage.table_names import CATALOG, TableName
-from planner.access.visible_catalog import SYSTEM_SCHEMA, VisibleCatalog
-from planner.bridge.types.plain_types import TypeSet, plain_schema
-from planner.engine import QueryEngine
-from planner.system.catalogs.relations import INFORMATION_SCHEMA
-from planner.system.catalogs.tables import list_information_tables
-from protos import flight_sql_pb2 as sql
+from lance_gateway.gateway.execution.streams import Streams
+from lance_gateway.gateway.metadata.listings import Listing, Listings, Row, is_matched, is_named, parse_schema
+from lance_gateway.gateway.protocol.commands import Call
+from lance_gateway.gateway.protocol.sql_types import describe_table_schema, read_remarks
+from lance_gateway.memwal.errors import LanceGatewayError
+from lance_gateway.memwal.rules import list_lengths
+from lance_gateway.memwal.storage.table_names import CATALOG, TableName
+from lance_gateway.planner.access.visible_catalog import SYSTEM_SCHEMA, VisibleCatalog
+from lance_gateway.planner.bridge.types.plain_types import TypeSet, plain_schema
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.system.catalogs.relations import INFORMATION_SCHEMA
+from lance_gateway.planner.system.catalogs.tables import list_information_tables
+from lance_gateway.protos import flight_sql_pb2 as sql
 
 logger = logging.getLogger(__name__)
 

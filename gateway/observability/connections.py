@@ -13,7 +13,7 @@ from typing import Any, Final
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from memwal.errors import InvalidInputError
+from lance_gateway.memwal.errors import InvalidInputError
 
 # For the headers of a request, from the begin of its connection or from its first byte.
 _HEADER_SECONDS: Final = 10.0

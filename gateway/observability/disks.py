@@ -10,7 +10,7 @@ from prometheus_client import Metric
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from planner.tables.state.catalog import Catalog
+from lance_gateway.planner.tables.state.catalog import Catalog
 
 _PATIENCE_SECONDS = 1.0
 

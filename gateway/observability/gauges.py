@@ -8,11 +8,11 @@ from prometheus_client import CollectorRegistry, Histogram, Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from gateway.execution.query import QueryState
-from gateway.execution.running_queries import Queries
-from gateway.execution.workers.pool import WorkerPool
-from memwal.writing.observing import RegionStats, WriteObserver
-from planner.tables.state.catalog import Catalog
+from lance_gateway.gateway.execution.query import QueryState
+from lance_gateway.gateway.execution.running_queries import Queries
+from lance_gateway.gateway.execution.workers.pool import WorkerPool
+from lance_gateway.memwal.writing.observing import RegionStats, WriteObserver
+from lance_gateway.planner.tables.state.catalog import Catalog
 
 _PUT_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 _CLAIM_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)

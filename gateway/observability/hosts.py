@@ -12,7 +12,7 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from gateway.observability.connections import Connections
+from lance_gateway.gateway.observability.connections import Connections
 
 _AUTHORITY: Final = r"(?P<name>\[[0-9A-Fa-f:.]+\]|[\w.-]+)(?::(?P<port>\d{1,5}))?"
 _HOST: Final = re.compile(_AUTHORITY, re.ASCII)

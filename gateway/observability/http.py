@@ -29,10 +29,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from gateway.observability.connections import BoundedConnection, Connections
-from gateway.observability.hosts import HostCheck, RequestCheck
-from memwal.errors import LanceGatewayError, UnavailableError
-from memwal.storage.files import Storage
+from lance_gateway.gateway.observability.connections import BoundedConnection, Connections
+from lance_gateway.gateway.observability.hosts import HostCheck, RequestCheck
+from lance_gateway.memwal.errors import LanceGatewayError, UnavailableError
+from lance_gateway.memwal.storage.files import Storage
 
 # Probes come every few seconds from several sides; storage is asked at most this often.
 _KEPT_SECONDS = 1.0

@@ -24,12 +24,12 @@ from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 from pythonjsonlogger.json import JsonFormatter
 
-from gateway.auth.calls import RpcObserver
-from gateway.execution.query import Query, QueryState, current_statement
-from gateway.execution.running_queries import QueryObserver
-from gateway.observability.history import Totals
-from gateway.observability.repeated_lines import RepeatedLines
-from planner.bridge.run_control import SEARCH_KINDS
+from lance_gateway.gateway.auth.calls import RpcObserver
+from lance_gateway.gateway.execution.query import Query, QueryState, current_statement
+from lance_gateway.gateway.execution.running_queries import QueryObserver
+from lance_gateway.gateway.observability.history import Totals
+from lance_gateway.gateway.observability.repeated_lines import RepeatedLines
+from lance_gateway.planner.bridge.run_control import SEARCH_KINDS
 
 _RPC_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 _QUERY_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
@@ -211,7 +211,7 @@ def _create_counter(
     return family
 
 
-audit_logger = logging.getLogger("gateway.audit")
+audit_logger = logging.getLogger("lance_gateway.audit")
 
 
 def shorten_session_id(session_id: str | None) -> str | None:
@@ -253,7 +253,7 @@ class WriteAudit(QueryObserver):
         )
 
 
-logger = logging.getLogger("gateway.query")
+logger = logging.getLogger("lance_gateway.query")
 
 LogFormat = Literal["text", "json"]
 LoggedQueries = Literal["all", "slow", "none"]

@@ -12,16 +12,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from gateway.config.effective_values import list_settings
-from gateway.config.loader import Loaded
-from gateway.execution.query import Query
-from gateway.execution.running_queries import Queries
-from gateway.execution.workers.pool import WorkerPool
-from gateway.observability.statements import shorten_session_id
-from gateway.sessions import Sessions, list_options
-from planner.access.rights import Access
-from planner.access.visible_catalog import MOMENT
-from planner.engine import SessionSettings
+from lance_gateway.gateway.config.effective_values import list_settings
+from lance_gateway.gateway.config.loader import Loaded
+from lance_gateway.gateway.execution.query import Query
+from lance_gateway.gateway.execution.running_queries import Queries
+from lance_gateway.gateway.execution.workers.pool import WorkerPool
+from lance_gateway.gateway.observability.statements import shorten_session_id
+from lance_gateway.gateway.sessions import Sessions, list_options
+from lance_gateway.planner.access.rights import Access
+from lance_gateway.planner.access.visible_catalog import MOMENT
+from lance_gateway.planner.engine import SessionSettings
 
 # There is one catalog, with one schema.
 _OPTIONS = tuple(

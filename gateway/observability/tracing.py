@@ -19,16 +19,16 @@ from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from execnodes import MeasuredNode, MetricsSet
-from gateway.auth.calls import RpcObserver
-from gateway.execution.query import Query, QueryState, current_statement
-from gateway.execution.running_queries import QueryObserver
-from gateway.observability.statements import shorten_session_id, shorten_statement
-from memwal.writing.observing import WriteObserver
-from planner.engine import PreparedQuery, QueryEngine
-from planner.plans.plan_cache import StatementKey
-from planner.plans.query_planner import CreateQuery, CreateUnbound
-from planner.tables.state.catalog import Catalog
+from lance_gateway.execnodes import MeasuredNode, MetricsSet
+from lance_gateway.gateway.auth.calls import RpcObserver
+from lance_gateway.gateway.execution.query import Query, QueryState, current_statement
+from lance_gateway.gateway.execution.running_queries import QueryObserver
+from lance_gateway.gateway.observability.statements import shorten_session_id, shorten_statement
+from lance_gateway.memwal.writing.observing import WriteObserver
+from lance_gateway.planner.engine import PreparedQuery, QueryEngine
+from lance_gateway.planner.plans.plan_cache import StatementKey
+from lance_gateway.planner.plans.query_planner import CreateQuery, CreateUnbound
+from lance_gateway.planner.tables.state.catalog import Catalog
 
 _SERVICE = "lance-gateway"
 _RPC_SERVICE = "arrow.flight.protocol.FlightService"

@@ -22,12 +22,12 @@ from typing import Generic, TypeVar
 import pyarrow as pa
 from pyarrow import flight
 
-from gateway.execution.batches import align_batch, decode_rows, encode_rows
-from gateway.execution.query import current_statement
-from gateway.peers.peer_identity import PEER, Trust
-from gateway.protocol.commands import Call, Exchange, Handler
-from gateway.protocol.wire import decode
-from memwal.errors import (
+from lance_gateway.gateway.execution.batches import align_batch, decode_rows, encode_rows
+from lance_gateway.gateway.execution.query import current_statement
+from lance_gateway.gateway.peers.peer_identity import PEER, Trust
+from lance_gateway.gateway.protocol.commands import Call, Exchange, Handler
+from lance_gateway.gateway.protocol.wire import decode
+from lance_gateway.memwal.errors import (
     InvalidInputError,
     LanceGatewayError,
     NotFoundError,
@@ -36,13 +36,19 @@ from memwal.errors import (
     UnavailableError,
     UnsupportedError,
 )
-from memwal.writing import Changes, FencedError, NotOwnerError, OutcomeUnknownError, WriteReceipt
-from memwal.writing.options import UnreachableError
-from planner.bridge.types.plain_types import check_types
-from planner.bridge.types.value_sizes import is_expanding, measure
-from planner.tables.state.catalog import Catalog
-from protos import forwarding_pb2 as wire
-from protos.flight_sql import format_error, pack
+from lance_gateway.memwal.writing import (
+    Changes,
+    FencedError,
+    NotOwnerError,
+    OutcomeUnknownError,
+    WriteReceipt,
+)
+from lance_gateway.memwal.writing.options import UnreachableError
+from lance_gateway.planner.bridge.types.plain_types import check_types
+from lance_gateway.planner.bridge.types.value_sizes import is_expanding, measure
+from lance_gateway.planner.tables.state.catalog import Catalog
+from lance_gateway.protos import forwarding_pb2 as wire
+from lance_gateway.protos.flight_sql import format_error, pack
 
 T = TypeVar("T")
 

@@ -14,11 +14,11 @@ from pathlib import Path
 
 from pyarrow import flight
 
-from gateway.auth.credentials import Bearer
-from gateway.protocol.identity import Identity
-from memwal.errors import InvalidInputError
-from planner.access.rights import Access, TableAccess
-from protos.flight_sql import build_bearer_header, read_tls_files
+from lance_gateway.gateway.auth.credentials import Bearer
+from lance_gateway.gateway.protocol.identity import Identity
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.planner.access.rights import Access, TableAccess
+from lance_gateway.protos.flight_sql import build_bearer_header, read_tls_files
 
 PEER = Identity("peer gateway", frozenset(), "peer")
 MIN_TOKEN_LENGTH = 16

@@ -19,16 +19,16 @@ import pyarrow as pa
 from google.protobuf.message import Message
 from pyarrow import flight
 
-from gateway.protocol.identity import Identity
-from gateway.protocol.open_uploads import OpenUpload
-from gateway.protocol.wire import decode
-from memwal.errors import InvalidInputError, PermissionDeniedError
-from planner.access.rights import Access, SessionAccess
-from planner.engine import SessionSettings
-from planner.scans.settings import ALL_SHORTCUTS, ClientTypes, exclude_shortcuts
-from planner.tables.sources.snapshot import Consistency
-from planner.writes.transactions.transaction import Transaction
-from protos import gateway_pb2 as own
+from lance_gateway.gateway.protocol.identity import Identity
+from lance_gateway.gateway.protocol.open_uploads import OpenUpload
+from lance_gateway.gateway.protocol.wire import decode
+from lance_gateway.memwal.errors import InvalidInputError, PermissionDeniedError
+from lance_gateway.planner.access.rights import Access, SessionAccess
+from lance_gateway.planner.engine import SessionSettings
+from lance_gateway.planner.scans.settings import ALL_SHORTCUTS, ClientTypes, exclude_shortcuts
+from lance_gateway.planner.tables.sources.snapshot import Consistency
+from lance_gateway.planner.writes.transactions.transaction import Transaction
+from lance_gateway.protos import gateway_pb2 as own
 
 # Most sessions choose nothing, or what others chose.
 _REMEMBERED = 256

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, NoReturn
 import pyarrow as pa
 from pyarrow import flight
 
-from memwal.errors import LanceGatewayError, is_panic
+from lance_gateway.memwal.errors import LanceGatewayError, is_panic
 
 logger = logging.getLogger(__name__)
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from memwal.errors import InvalidInputError
+from lance_gateway.memwal.errors import InvalidInputError
 
 MAX_NAME_LENGTH = 256
 

@@ -22,8 +22,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from pathlib import Path
 from typing import TypeAlias
 
-from gateway.protocol.limits import Limits
-from memwal.errors import UnavailableError
+from lance_gateway.gateway.protocol.limits import Limits
+from lance_gateway.memwal.errors import UnavailableError
 
 logger = logging.getLogger(__name__)
 

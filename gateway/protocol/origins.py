@@ -6,9 +6,9 @@ from typing import Any
 
 from google.protobuf.message import DecodeError, Message
 
-from gateway.protocol.commands import Origin, decode_origin
-from protos import flight_sql_pb2 as sql
-from protos import gateway_pb2 as own
+from lance_gateway.gateway.protocol.commands import Origin, decode_origin
+from lance_gateway.protos import flight_sql_pb2 as sql
+from lance_gateway.protos import gateway_pb2 as own
 
 
 def _read_handle(kind: type[Any], data: bytes) -> bytes:

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from urllib.parse import quote
 
-from memwal.storage.files import Storage
-from memwal.storage.object_stores import SCHEMES
+from lance_gateway.memwal.storage.files import Storage
+from lance_gateway.memwal.storage.object_stores import SCHEMES
 
 # Options and environment variables whose values are nobody's business.
 _SECRET = re.compile(r"(?i)key|secret|token|password|credential|endpoint")

@@ -6,8 +6,8 @@ from typing import Any, Generic, Protocol, TypeVar
 from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.message import DecodeError, Message
 
-from gateway.protocol.wire import decode
-from memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
+from lance_gateway.gateway.protocol.wire import decode
+from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
 
 
 class _Entry(Protocol):

@@ -15,9 +15,9 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from memwal.base.comments import read_column_comment
-from memwal.errors import InvalidInputError
-from memwal.rules import IDENTITY
+from lance_gateway.memwal.base.comments import read_column_comment
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.memwal.rules import IDENTITY
 
 # Numbers of XdbcDataType; the last four are JDBC's, for types that the protocol's list does not know.
 UNKNOWN, DECIMAL, INTEGER, SMALLINT, REAL, DOUBLE = 0, 3, 4, 5, 7, 8

@@ -5,8 +5,8 @@ from typing import TypeVar
 from google.protobuf.any_pb2 import Any
 from google.protobuf.message import DecodeError, Message
 
-from memwal.errors import InvalidInputError
-from protos.flight_sql import TYPE_PREFIX
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.protos.flight_sql import TYPE_PREFIX
 
 M = TypeVar("M", bound=Message)
 

@@ -8,30 +8,30 @@ from typing import TYPE_CHECKING
 
 from pyarrow import flight
 
-from gateway.auth.calls import METHODS, RpcObserver, Security
-from gateway.config.effective_values import strip_password
-from gateway.config.loader import Loaded
-from gateway.config.schema import choose_http_port
-from gateway.config.sections.observability import ObservabilitySection
-from gateway.execution.running_queries import QueryObserver
-from gateway.observability.disks import Disks, list_disk_directories
-from gateway.observability.gauges import Gauges, WriteEvents, WriteGauges, WriteMetrics
-from gateway.observability.history import History
-from gateway.observability.hosts import HostCheck
-from gateway.observability.http import HttpServer, Readiness
-from gateway.observability.statements import Metrics, QueryLog, WriteAudit
-from gateway.protocol.errors import QueryCancelledError
-from gateway.server import GatewayServer
-from gateway.start.opening import is_loopback
-from memwal.errors import copy_error
-from planner.engine import PreparedQuery, QueryEngine
-from planner.plans.query_planner import CreateQuery, CreateUnbound
-from planner.tables.state.catalog import Catalog
+from lance_gateway.gateway.auth.calls import METHODS, RpcObserver, Security
+from lance_gateway.gateway.config.effective_values import strip_password
+from lance_gateway.gateway.config.loader import Loaded
+from lance_gateway.gateway.config.schema import choose_http_port
+from lance_gateway.gateway.config.sections.observability import ObservabilitySection
+from lance_gateway.gateway.execution.running_queries import QueryObserver
+from lance_gateway.gateway.observability.disks import Disks, list_disk_directories
+from lance_gateway.gateway.observability.gauges import Gauges, WriteEvents, WriteGauges, WriteMetrics
+from lance_gateway.gateway.observability.history import History
+from lance_gateway.gateway.observability.hosts import HostCheck
+from lance_gateway.gateway.observability.http import HttpServer, Readiness
+from lance_gateway.gateway.observability.statements import Metrics, QueryLog, WriteAudit
+from lance_gateway.gateway.protocol.errors import QueryCancelledError
+from lance_gateway.gateway.server import GatewayServer
+from lance_gateway.gateway.start.opening import is_loopback
+from lance_gateway.memwal.errors import copy_error
+from lance_gateway.planner.engine import PreparedQuery, QueryEngine
+from lance_gateway.planner.plans.query_planner import CreateQuery, CreateUnbound
+from lance_gateway.planner.tables.state.catalog import Catalog
 
 if TYPE_CHECKING:
-    from gateway.observability.console.jobs.supervisor import Supervisor
-    from gateway.observability.console.visits import Visits
-    from gateway.observability.tracing import Tracing
+    from lance_gateway.gateway.observability.console.jobs.supervisor import Supervisor
+    from lance_gateway.gateway.observability.console.visits import Visits
+    from lance_gateway.gateway.observability.tracing import Tracing
 
 logger = logging.getLogger(__name__)
 
@@ -90,7 +90,7 @@ class Observability:
             logger.info("metrics and health at http://%s:%d", host, self.http.port)
         if config.otlp_endpoint:
             # The SDK takes a while to load: only those who trace wait for it.
-            from gateway.observability.tracing import Tracing  # noqa: PLC0415
+            from lance_gateway.gateway.observability.tracing import Tracing  # noqa: PLC0415
 
             self._tracing = Tracing(config.otlp_endpoint, config.otlp_sample_ratio)
             logger.info("traces go to %s", strip_password(config.otlp_endpoint))
@@ -127,7 +127,7 @@ class Observability:
                 create_query=create_query,
                 create_unbound=create_unbound,
             )
-        from gateway.observability.tracing import TracedEngine  # noqa: PLC0415 - loaded already
+        from lance_gateway.gateway.observability.tracing import TracedEngine  # noqa: PLC0415 - loaded already
 
         return TracedEngine(
             self._tracing,
@@ -175,13 +175,13 @@ class Observability:
             logger.warning("no console: %s can be reached by others, and no authentication is set", host)
             return
         # Loading it takes a while, and takes memory: only those who offer it wait for it.
-        from gateway.observability.console.app import Console  # noqa: PLC0415
-        from gateway.observability.console.jobs.commands import JobSettings  # noqa: PLC0415
-        from gateway.observability.console.jobs.routes import JobRoutes  # noqa: PLC0415
-        from gateway.observability.console.jobs.supervisor import Supervisor  # noqa: PLC0415
-        from gateway.observability.console.sessions import ConsoleSessions  # noqa: PLC0415
-        from gateway.observability.console.statements import OwnGateway  # noqa: PLC0415
-        from gateway.observability.console.visits import Visits  # noqa: PLC0415
+        from lance_gateway.gateway.observability.console.app import Console  # noqa: PLC0415
+        from lance_gateway.gateway.observability.console.jobs.commands import JobSettings  # noqa: PLC0415
+        from lance_gateway.gateway.observability.console.jobs.routes import JobRoutes  # noqa: PLC0415
+        from lance_gateway.gateway.observability.console.jobs.supervisor import Supervisor  # noqa: PLC0415
+        from lance_gateway.gateway.observability.console.sessions import ConsoleSessions  # noqa: PLC0415
+        from lance_gateway.gateway.observability.console.statements import OwnGateway  # noqa: PLC0415
+        from lance_gateway.gateway.observability.console.visits import Visits  # noqa: PLC0415
 
         gateway = OwnGateway.locate(config.server.host, server.port, is_encrypted=bool(security.tls))
         self._history = History(self.metrics.registry, read_users=self.metrics.read_users)

@@ -10,32 +10,32 @@ from typing import Any
 
 from argon2 import PasswordHasher
 
-from gateway.auth.authenticator import Authenticator
-from gateway.auth.calls import Security, see_everything
-from gateway.auth.credentials import Throttle
-from gateway.auth.files import WatchedFile, read_text
-from gateway.auth.gateway_tokens import ApiTokens, IssuedTokens, parse_tokens
-from gateway.auth.jwt import JwtVerifier, open_keys
-from gateway.auth.policy import parse_policy
-from gateway.auth.tls import Certificates, read_tls_arguments
-from gateway.auth.users import HASHER, Passwords, Users, parse_users
-from gateway.config.schema import GatewayConfig
-from gateway.config.sections.auth import AuthSection, JwtSection
-from gateway.config.sections.serving import TlsSection
-from gateway.config.sections.writes import WritesSection
-from gateway.peers.forwarding import Forwarding
-from gateway.peers.peer_identity import PeerToken, Trust
-from gateway.protocol.identity import Identity
-from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError
-from memwal.storage.root_format import check_format, mark_format
-from memwal.storage.time_limits import StorageLimits
-from memwal.writing import OwnershipPolicy, WriteOptions
-from memwal.writing.observing import WriteObserver
-from planner.access.rights import Access
-from planner.tables.local.scratch import sweep_scratch
-from planner.tables.local.temporary import TemporaryOptions, TemporaryTables
-from planner.tables.shared.cache import SharedCache
-from planner.tables.state.catalog import CACHE_BYTES, Catalog
+from lance_gateway.gateway.auth.authenticator import Authenticator
+from lance_gateway.gateway.auth.calls import Security, see_everything
+from lance_gateway.gateway.auth.credentials import Throttle
+from lance_gateway.gateway.auth.files import WatchedFile, read_text
+from lance_gateway.gateway.auth.gateway_tokens import ApiTokens, IssuedTokens, parse_tokens
+from lance_gateway.gateway.auth.jwt import JwtVerifier, open_keys
+from lance_gateway.gateway.auth.policy import parse_policy
+from lance_gateway.gateway.auth.tls import Certificates, read_tls_arguments
+from lance_gateway.gateway.auth.users import HASHER, Passwords, Users, parse_users
+from lance_gateway.gateway.config.schema import GatewayConfig
+from lance_gateway.gateway.config.sections.auth import AuthSection, JwtSection
+from lance_gateway.gateway.config.sections.serving import TlsSection
+from lance_gateway.gateway.config.sections.writes import WritesSection
+from lance_gateway.gateway.peers.forwarding import Forwarding
+from lance_gateway.gateway.peers.peer_identity import PeerToken, Trust
+from lance_gateway.gateway.protocol.identity import Identity
+from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError
+from lance_gateway.memwal.storage.root_format import check_format, mark_format
+from lance_gateway.memwal.storage.time_limits import StorageLimits
+from lance_gateway.memwal.writing import OwnershipPolicy, WriteOptions
+from lance_gateway.memwal.writing.observing import WriteObserver
+from lance_gateway.planner.access.rights import Access
+from lance_gateway.planner.tables.local.scratch import sweep_scratch
+from lance_gateway.planner.tables.local.temporary import TemporaryOptions, TemporaryTables
+from lance_gateway.planner.tables.shared.cache import SharedCache
+from lance_gateway.planner.tables.state.catalog import CACHE_BYTES, Catalog
 
 
 def open_catalog(

@@ -6,13 +6,13 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from gateway.config.schema import GatewayConfig
-from gateway.execution.workers.messages import WorkerOptions
-from gateway.execution.workers.pool import MAX_DEFAULT_WORKERS
-from gateway.observability import statements
-from gateway.start.machine import count_cores, read_memory_bytes
-from gateway.start.opening import read_storage_limits
-from planner.tables.shared.directory import find_default_directory, measure_room
+from lance_gateway.gateway.config.schema import GatewayConfig
+from lance_gateway.gateway.execution.workers.messages import WorkerOptions
+from lance_gateway.gateway.execution.workers.pool import MAX_DEFAULT_WORKERS
+from lance_gateway.gateway.observability import statements
+from lance_gateway.gateway.start.machine import count_cores, read_memory_bytes
+from lance_gateway.gateway.start.opening import read_storage_limits
+from lance_gateway.planner.tables.shared.directory import find_default_directory, measure_room
 
 _CACHE_SHARE = 4
 """The cache takes one part in so many of the memory, unless the configuration says otherwise."""

@@ -17,30 +17,34 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from gateway.auth.calls import Security
-from gateway.auth.files import read_text
-from gateway.auth.policy import find_misfits, parse_policy
-from gateway.config.loader import Loaded, list_fields
-from gateway.config.schema import GatewayConfig, choose_http_port
-from gateway.execution.workers.pool import WorkerPool
-from gateway.execution.workers.remote_query import RemoteQuery, bind_in_worker, read_write_in_worker
-from gateway.observability import statements
-from gateway.observability.gauges import WorkerCounts, WriteEvents
-from gateway.observability.system_tables import SystemSettings, SystemWorkers
-from gateway.peers.forwarding import ForwardedRows
-from gateway.protocol.limits import Limits
-from gateway.server import GatewayServer
-from gateway.start.machine import count_cores
-from gateway.start.observability import Observability
-from gateway.start.opening import Writing, open_catalog, open_security, open_writing
-from gateway.start.processes import Processes, SharedDirectory, plan_processes
-from gateway.start.tables_ahead import OpeningAhead
-from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError
-from planner.bridge import run_control
-from planner.plans.prepared_query import PreparedQuery
-from planner.tables.shared.cache import SharedCache
-from planner.tables.shared.directory import open_directory
-from planner.tables.state.catalog import Catalog
+from lance_gateway.gateway.auth.calls import Security
+from lance_gateway.gateway.auth.files import read_text
+from lance_gateway.gateway.auth.policy import find_misfits, parse_policy
+from lance_gateway.gateway.config.loader import Loaded, list_fields
+from lance_gateway.gateway.config.schema import GatewayConfig, choose_http_port
+from lance_gateway.gateway.execution.workers.pool import WorkerPool
+from lance_gateway.gateway.execution.workers.remote_query import (
+    RemoteQuery,
+    bind_in_worker,
+    read_write_in_worker,
+)
+from lance_gateway.gateway.observability import statements
+from lance_gateway.gateway.observability.gauges import WorkerCounts, WriteEvents
+from lance_gateway.gateway.observability.system_tables import SystemSettings, SystemWorkers
+from lance_gateway.gateway.peers.forwarding import ForwardedRows
+from lance_gateway.gateway.protocol.limits import Limits
+from lance_gateway.gateway.server import GatewayServer
+from lance_gateway.gateway.start.machine import count_cores
+from lance_gateway.gateway.start.observability import Observability
+from lance_gateway.gateway.start.opening import Writing, open_catalog, open_security, open_writing
+from lance_gateway.gateway.start.processes import Processes, SharedDirectory, plan_processes
+from lance_gateway.gateway.start.tables_ahead import OpeningAhead
+from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError
+from lance_gateway.planner.bridge import run_control
+from lance_gateway.planner.plans.prepared_query import PreparedQuery
+from lance_gateway.planner.tables.shared.cache import SharedCache
+from lance_gateway.planner.tables.shared.directory import open_directory
+from lance_gateway.planner.tables.state.catalog import Catalog
 
 
 def allow_open_files() -> None:

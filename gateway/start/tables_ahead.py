@@ -6,16 +6,16 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from gateway.execution.query import Query, QueryState
-from gateway.execution.running_queries import QueryObserver
-from gateway.execution.workers.pool import WorkerPool
-from gateway.execution.workers.remote_query import RemoteQuery
-from gateway.execution.workers.tables_ahead import FIRST_STATEMENT, TablesAhead
-from memwal.errors import LanceGatewayError
-from memwal.storage.table_names import TableName
-from planner.plans.query_planner import QueryPlanner
-from planner.tables.shared.recent_reads import RecentReads
-from planner.tables.state.catalog import Catalog
+from lance_gateway.gateway.execution.query import Query, QueryState
+from lance_gateway.gateway.execution.running_queries import QueryObserver
+from lance_gateway.gateway.execution.workers.pool import WorkerPool
+from lance_gateway.gateway.execution.workers.remote_query import RemoteQuery
+from lance_gateway.gateway.execution.workers.tables_ahead import FIRST_STATEMENT, TablesAhead
+from lance_gateway.memwal.errors import LanceGatewayError
+from lance_gateway.memwal.storage.table_names import TableName
+from lance_gateway.planner.plans.query_planner import QueryPlanner
+from lance_gateway.planner.tables.shared.recent_reads import RecentReads
+from lance_gateway.planner.tables.state.catalog import Catalog
 
 logger = logging.getLogger(__name__)
 

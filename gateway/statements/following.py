@@ -26,22 +26,22 @@ from typing import Final
 
 import pyarrow as pa
 
-from gateway.execution.own_statement import EndlessStatement
-from gateway.execution.query import Query
-from gateway.execution.running_queries import Queries
-from gateway.execution.streams import slice_batch
-from gateway.protocol.commands import Call
-from gateway.protocol.identity import Identity
-from memwal.errors import InvalidInputError, PreconditionError, UnsupportedError
-from planner.access.rights import Access
-from planner.binding.changes.followed import FollowedChanges, read_followed_changes
-from planner.engine import PreparedQuery, QueryEngine, SessionSettings
-from planner.plans.errors import schema_changed_error
-from planner.scans.settings import Shortcut
-from planner.tables.sources.snapshot import Consistency
-from planner.tables.state.catalog import Catalog
-from planner.tables.state.past.noted_tables import write_token
-from planner.tables.state.table import Table
+from lance_gateway.gateway.execution.own_statement import EndlessStatement
+from lance_gateway.gateway.execution.query import Query
+from lance_gateway.gateway.execution.running_queries import Queries
+from lance_gateway.gateway.execution.streams import slice_batch
+from lance_gateway.gateway.protocol.commands import Call
+from lance_gateway.gateway.protocol.identity import Identity
+from lance_gateway.memwal.errors import InvalidInputError, PreconditionError, UnsupportedError
+from lance_gateway.planner.access.rights import Access
+from lance_gateway.planner.binding.changes.followed import FollowedChanges, read_followed_changes
+from lance_gateway.planner.engine import PreparedQuery, QueryEngine, SessionSettings
+from lance_gateway.planner.plans.errors import schema_changed_error
+from lance_gateway.planner.scans.settings import Shortcut
+from lance_gateway.planner.tables.sources.snapshot import Consistency
+from lance_gateway.planner.tables.state.catalog import Catalog
+from lance_gateway.planner.tables.state.past.noted_tables import write_token
+from lance_gateway.planner.tables.state.table import Table
 
 LOOK_SECONDS: Final = 0.1
 """How long the changes of other processes go unnoticed."""

@@ -14,34 +14,34 @@ from typing import Literal, TypeAlias
 import pyarrow as pa
 from pyarrow import flight
 
-from gateway.execution.batches import align_batch, read_batches, read_schema
-from gateway.execution.query import Query
-from gateway.execution.updates import Updates, encode_update_result
-from gateway.protocol.commands import Call, Handler, Upload
-from gateway.protocol.limits import Limits
-from gateway.statements.session.temporary import SessionTables
-from memwal.columns.blobs import BLOB_ENCODING, is_blob_struct
-from memwal.creating import list_key_columns
-from memwal.errors import (
+from lance_gateway.gateway.execution.batches import align_batch, read_batches, read_schema
+from lance_gateway.gateway.execution.query import Query
+from lance_gateway.gateway.execution.updates import Updates, encode_update_result
+from lance_gateway.gateway.protocol.commands import Call, Handler, Upload
+from lance_gateway.gateway.protocol.limits import Limits
+from lance_gateway.gateway.statements.session.temporary import SessionTables
+from lance_gateway.memwal.columns.blobs import BLOB_ENCODING, is_blob_struct
+from lance_gateway.memwal.creating import list_key_columns
+from lance_gateway.memwal.errors import (
     AlreadyExistsError,
     InvalidInputError,
     NotFoundError,
     PreconditionError,
     UnsupportedError,
 )
-from memwal.storage.jobs import Job
-from memwal.storage.table_names import CATALOG, MAIN_SCHEMA, TEMPORARY, TableName
-from planner.access.visible_catalog import SYSTEM_SCHEMAS
-from planner.bridge.run_control import RunControl
-from planner.bridge.types.plain_types import conform, plain_type
-from planner.bridge.types.value_sizes import check_rows, split_batch
-from planner.engine import QueryEngine, WriteResult
-from planner.writes.ddl.options import read_table_options
-from planner.writes.ddl.statement import check_may_create
-from planner.writes.ddl.tables.making import create_table
-from planner.writes.dml.ingest import PART_BYTES, prepare_ingest
-from planner.writes.dml.statement.target import check_may_write, check_writable, has_table
-from protos import flight_sql_pb2 as sql
+from lance_gateway.memwal.storage.jobs import Job
+from lance_gateway.memwal.storage.table_names import CATALOG, MAIN_SCHEMA, TEMPORARY, TableName
+from lance_gateway.planner.access.visible_catalog import SYSTEM_SCHEMAS
+from lance_gateway.planner.bridge.run_control import RunControl
+from lance_gateway.planner.bridge.types.plain_types import conform, plain_type
+from lance_gateway.planner.bridge.types.value_sizes import check_rows, split_batch
+from lance_gateway.planner.engine import QueryEngine, WriteResult
+from lance_gateway.planner.writes.ddl.options import read_table_options
+from lance_gateway.planner.writes.ddl.statement import check_may_create
+from lance_gateway.planner.writes.ddl.tables.making import create_table
+from lance_gateway.planner.writes.dml.ingest import PART_BYTES, prepare_ingest
+from lance_gateway.planner.writes.dml.statement.target import check_may_write, check_writable, has_table
+from lance_gateway.protos import flight_sql_pb2 as sql
 
 _Mode: TypeAlias = Literal["fail", "skip", "replace"]
 _Options = sql.CommandStatementIngest.TableDefinitionOptions

@@ -12,10 +12,10 @@ from typing import ClassVar, TypeAlias
 
 import pyarrow as pa
 
-from gateway.execution.own_statement import OwnStatement
-from gateway.protocol.commands import Call
-from gateway.protocol.errors import QueryCancelledError
-from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError
+from lance_gateway.gateway.execution.own_statement import OwnStatement
+from lance_gateway.gateway.protocol.commands import Call
+from lance_gateway.gateway.protocol.errors import QueryCancelledError
+from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError
 
 logger = logging.getLogger(__name__)
 

@@ -16,11 +16,11 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from gateway.protocol.limits import Limits
-from gateway.protocol.open_uploads import Peer, parse_peer
-from memwal.errors import NotFoundError, PreconditionError, ResourcesExhaustedError
-from planner.engine import QueryEngine
-from planner.writes.transactions.transaction import Transaction
+from lance_gateway.gateway.protocol.limits import Limits
+from lance_gateway.gateway.protocol.open_uploads import Peer, parse_peer
+from lance_gateway.memwal.errors import NotFoundError, PreconditionError, ResourcesExhaustedError
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.writes.transactions.transaction import Transaction
 
 _LOOK_SECONDS = 10.0
 # How long a client may take to come back when its connection has ended.

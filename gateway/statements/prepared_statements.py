@@ -18,19 +18,25 @@ import pyarrow as pa
 from google.protobuf.message import DecodeError
 from pyarrow import flight
 
-from gateway.execution.batches import OptionalStream, decode_rows, encode_rows, read_batches, read_schema
-from gateway.execution.endpoints import Endpoints
-from gateway.execution.own_statement import OwnStatement
-from gateway.execution.parameters import (
+from lance_gateway.gateway.execution.batches import (
+    OptionalStream,
+    decode_rows,
+    encode_rows,
+    read_batches,
+    read_schema,
+)
+from lance_gateway.gateway.execution.endpoints import Endpoints
+from lance_gateway.gateway.execution.own_statement import OwnStatement
+from lance_gateway.gateway.execution.parameters import (
     Bindings,
     read_parameters,
     read_typed_parts,
     restore_parameters,
 )
-from gateway.execution.preparation import Preparation
-from gateway.execution.query import Query
-from gateway.execution.streams import Streams
-from gateway.execution.updates import (
+from lance_gateway.gateway.execution.preparation import Preparation
+from lance_gateway.gateway.execution.query import Query
+from lance_gateway.gateway.execution.streams import Streams
+from lance_gateway.gateway.execution.updates import (
     Updates,
     check_redeemable,
     encode_update_result,
@@ -39,7 +45,7 @@ from gateway.execution.updates import (
     run_own_update,
     update_by_ticket_error,
 )
-from gateway.protocol.commands import (
+from lance_gateway.gateway.protocol.commands import (
     STATEMENT_ID_BYTES,
     UNNAMED,
     Action,
@@ -53,14 +59,14 @@ from gateway.protocol.commands import (
     encode_settings,
     new_statement_id,
 )
-from gateway.protocol.sql_types import describe_result_schema, encode_result_schema
-from memwal.errors import InvalidInputError, NotFoundError
-from planner.bridge.types.plain_types import bindable_schema
-from planner.engine import PreparedQuery, PreparedWrite, SessionSettings, WriteResult
-from planner.scans.settings import Shortcuts
-from protos import flight_sql_pb2 as sql
-from protos import gateway_pb2 as own
-from protos.flight_sql import pack
+from lance_gateway.gateway.protocol.sql_types import describe_result_schema, encode_result_schema
+from lance_gateway.memwal.errors import InvalidInputError, NotFoundError
+from lance_gateway.planner.bridge.types.plain_types import bindable_schema
+from lance_gateway.planner.engine import PreparedQuery, PreparedWrite, SessionSettings, WriteResult
+from lance_gateway.planner.scans.settings import Shortcuts
+from lance_gateway.protos import flight_sql_pb2 as sql
+from lance_gateway.protos import gateway_pb2 as own
+from lance_gateway.protos.flight_sql import pack
 
 IDLE_SECONDS = 12 * 3600.0
 # How many sets of parameters of the largest allowed size are stored for all statements together.

@@ -9,11 +9,11 @@ import pyarrow as pa
 from google.protobuf.message import DecodeError
 from pyarrow import flight
 
-from gateway.execution.endpoints import Endpoints
-from gateway.execution.own_statement import OwnStatement
-from gateway.execution.preparation import Preparation
-from gateway.execution.streams import Streams
-from gateway.execution.updates import (
+from lance_gateway.gateway.execution.endpoints import Endpoints
+from lance_gateway.gateway.execution.own_statement import OwnStatement
+from lance_gateway.gateway.execution.preparation import Preparation
+from lance_gateway.gateway.execution.streams import Streams
+from lance_gateway.gateway.execution.updates import (
     Updates,
     check_redeemable,
     encode_update_result,
@@ -21,7 +21,7 @@ from gateway.execution.updates import (
     query_as_update_error,
     run_own_update,
 )
-from gateway.protocol.commands import (
+from lance_gateway.gateway.protocol.commands import (
     STATEMENT_ID_BYTES,
     UNNAMED,
     Call,
@@ -34,12 +34,12 @@ from gateway.protocol.commands import (
     encode_settings,
     new_statement_id,
 )
-from gateway.protocol.sql_types import describe_result_schema
-from memwal.errors import NotFoundError, UnsupportedError
-from planner.engine import PreparedQuery
-from protos import flight_sql_pb2 as sql
-from protos import gateway_pb2 as own
-from protos.flight_sql import pack
+from lance_gateway.gateway.protocol.sql_types import describe_result_schema
+from lance_gateway.memwal.errors import NotFoundError, UnsupportedError
+from lance_gateway.planner.engine import PreparedQuery
+from lance_gateway.protos import flight_sql_pb2 as sql
+from lance_gateway.protos import gateway_pb2 as own
+from lance_gateway.protos.flight_sql import pack
 
 
 class Statements:

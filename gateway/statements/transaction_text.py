@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
 
-from memwal.errors import InvalidInputError, UnsupportedError
-from planner.engine import first_word
+from lance_gateway.memwal.errors import InvalidInputError, UnsupportedError
+from lance_gateway.planner.engine import first_word
 
 _FIRST_WORDS = frozenset(
     {"begin", "start", "commit", "end", "rollback", "abort", "savepoint", "release", "set"}

@@ -12,17 +12,17 @@ from dataclasses import dataclass
 import pyarrow as pa
 from google.protobuf.message import Message
 
-from gateway.execution.updates import Updates
-from gateway.protocol.commands import Action, Call, Handler
-from gateway.protocol.origins import find_origin
-from gateway.statements.open_transactions import OpenTransactions
-from gateway.statements.transaction_text import NO_SAVEPOINTS, Verb, parse_transaction_text
-from memwal.errors import InvalidInputError, NotFoundError, PreconditionError, UnsupportedError
-from planner.bridge.run_control import RunControl
-from planner.engine import PreparedWrite, WriteResult
-from planner.writes.transactions.transaction import Transaction
-from protos import flight_sql_pb2 as sql
-from protos.flight_sql import pack
+from lance_gateway.gateway.execution.updates import Updates
+from lance_gateway.gateway.protocol.commands import Action, Call, Handler
+from lance_gateway.gateway.protocol.origins import find_origin
+from lance_gateway.gateway.statements.open_transactions import OpenTransactions
+from lance_gateway.gateway.statements.transaction_text import NO_SAVEPOINTS, Verb, parse_transaction_text
+from lance_gateway.memwal.errors import InvalidInputError, NotFoundError, PreconditionError, UnsupportedError
+from lance_gateway.planner.bridge.run_control import RunControl
+from lance_gateway.planner.engine import PreparedWrite, WriteResult
+from lance_gateway.planner.writes.transactions.transaction import Transaction
+from lance_gateway.protos import flight_sql_pb2 as sql
+from lance_gateway.protos.flight_sql import pack
 
 _DONE = WriteResult(-1)
 

@@ -18,15 +18,15 @@ import lance
 from google.protobuf.message import DecodeError
 from lance.dataset import Index
 
-from memwal.errors import (
+from lance_gateway.memwal.errors import (
     CorruptDataError,
     InvalidInputError,
     NotFoundError,
     UnavailableError,
     UnsupportedError,
 )
-from memwal.storage.files import Storage, base_manifest_paths
-from protos import mem_wal_pb2
+from lance_gateway.memwal.storage.files import Storage, base_manifest_paths
+from lance_gateway.protos import mem_wal_pb2
 
 KNOWN_FLAGS: Final = frozenset({0, 1, 2, 3, 4, 5, 7, 8, 10, 11, 14, 15})
 """Bits of the features that Lance reads and writes; it refuses versions with any other one."""

@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import lance
 
-from memwal.base.version_list import list_manifests
-from memwal.errors import PreconditionError, UnavailableError, UnsupportedError, shorten_error
-from memwal.storage.files import VERSIONS, Storage, base_manifest_paths
+from lance_gateway.memwal.base.version_list import list_manifests
+from lance_gateway.memwal.errors import PreconditionError, UnavailableError, UnsupportedError, shorten_error
+from lance_gateway.memwal.storage.files import VERSIONS, Storage, base_manifest_paths
 
 OPTION: Final = "v2_manifest_paths"
 """Of ALTER TABLE .. SET (..); Lance's name for the second scheme."""

@@ -15,10 +15,10 @@ import lance
 import numpy as np
 import pyarrow as pa
 
-from memwal.base.index_details import list_merged_generations, read_index_details
-from memwal.base.versions import read_operation
-from memwal.errors import LanceGatewayError
-from memwal.storage.files import Storage
+from lance_gateway.memwal.base.index_details import list_merged_generations, read_index_details
+from lance_gateway.memwal.base.versions import read_operation
+from lance_gateway.memwal.errors import LanceGatewayError
+from lance_gateway.memwal.storage.files import Storage
 
 _BATCH_ROWS: Final = 1 << 16
 _CHECKED_ROWS: Final = 1 << 25

@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 from typing import Final
 
-from memwal.storage.files import FileIdentity, Storage
+from lance_gateway.memwal.storage.files import FileIdentity, Storage
 
 _MARK: Final = "_gateway/table"
 

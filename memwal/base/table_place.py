@@ -20,8 +20,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from memwal.errors import NotFoundError, UnavailableError
-from memwal.storage.files import VERSIONS, Storage
+from lance_gateway.memwal.errors import NotFoundError, UnavailableError
+from lance_gateway.memwal.storage.files import VERSIONS, Storage
 
 _WAIT_SECONDS: Final = 30.0
 _PAUSE_SECONDS: Final = 0.002

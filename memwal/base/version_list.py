@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
-from memwal.errors import build_read_error, shorten_error
-from memwal.storage.files import VERSIONS, Entry, Storage, parse_base_manifest_version
+from lance_gateway.memwal.errors import build_read_error, shorten_error
+from lance_gateway.memwal.storage.files import VERSIONS, Entry, Storage, parse_base_manifest_version
 
 _FAILURES: Final = (OSError, ValueError, RuntimeError)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

@@ -19,9 +19,9 @@ from typing import Any, Final, TypeVar
 
 import lance
 
-from memwal.base.manifest_names import build_names_error, has_first_names
-from memwal.base.version_list import list_manifests
-from memwal.errors import (
+from lance_gateway.memwal.base.manifest_names import build_names_error, has_first_names
+from lance_gateway.memwal.base.version_list import list_manifests
+from lance_gateway.memwal.errors import (
     CorruptDataError,
     LanceGatewayError,
     PreconditionError,
@@ -30,8 +30,8 @@ from memwal.errors import (
     is_storage_failure,
     shorten_error,
 )
-from memwal.storage.files import VERSIONS, Storage, base_manifest_paths
-from protos import mem_wal_pb2
+from lance_gateway.memwal.storage.files import VERSIONS, Storage, base_manifest_paths
+from lance_gateway.protos import mem_wal_pb2
 
 logger = logging.getLogger(__name__)
 

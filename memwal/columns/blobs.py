@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from lance.blob import BlobType
 
-from memwal.columns.nested_fields import has_field, replace_fields
+from lance_gateway.memwal.columns.nested_fields import has_field, replace_fields
 
 BLOB_ENCODING: Final = b"lance-encoding:blob"
 """Marks a field of blobs; thresholds of its sizes are in the metadata as well, under names that begin so."""

@@ -16,8 +16,8 @@ import lance
 import pyarrow as pa
 from lance.file import LanceFileReader, LanceFileWriter
 
-from memwal.columns.nested_fields import has_field, map_values, replace_fields
-from memwal.errors import InvalidInputError, shorten_error
+from lance_gateway.memwal.columns.nested_fields import has_field, map_values, replace_fields
+from lance_gateway.memwal.errors import InvalidInputError, shorten_error
 
 STORED_JSON: Final = pa.large_binary()
 _TEXT_FIELD: Final = pa.field("json", pa.json_())

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from memwal.columns.blobs import is_blob
-from memwal.columns.json_values import build_stored_field, encode_json, map_json
-from memwal.columns.nested_fields import has_field, map_values
+from lance_gateway.memwal.columns.blobs import is_blob
+from lance_gateway.memwal.columns.json_values import build_stored_field, encode_json, map_json
+from lance_gateway.memwal.columns.nested_fields import has_field, map_values
 
 _ALIGNMENT = 16
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from memwal.columns.blobs import build_plain_schema
+from lance_gateway.memwal.columns.blobs import build_plain_schema
 
 TOMBSTONE = "_tombstone"
 """Column of a generation or log entry that says whether the row deletes its key."""

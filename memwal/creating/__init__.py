@@ -8,7 +8,7 @@
 - `key_index`: indexes that the columns of a primary key have by default.
 """
 
-from memwal.creating.columns import (
+from lance_gateway.memwal.creating.columns import (
     KEY_TYPES,
     NOT_NULL,
     TABLE_ID,
@@ -17,8 +17,8 @@ from memwal.creating.columns import (
     list_key_columns,
     list_not_null_columns,
 )
-from memwal.creating.region_by import MemWalOptions, list_region_columns, parse_region_fields
-from memwal.creating.tables import create_dataset, delete_table, table_exists, write_fragments
+from lance_gateway.memwal.creating.region_by import MemWalOptions, list_region_columns, parse_region_fields
+from lance_gateway.memwal.creating.tables import create_dataset, delete_table, table_exists, write_fragments
 
 __all__ = [
     "KEY_TYPES",

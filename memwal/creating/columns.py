@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.types as kinds
 from lance.blob import BlobType
 
-from memwal.columns.blobs import build_blob_field, is_blob
-from memwal.errors import InvalidInputError, NotFoundError, UnsupportedError
+from lance_gateway.memwal.columns.blobs import build_blob_field, is_blob
+from lance_gateway.memwal.errors import InvalidInputError, NotFoundError, UnsupportedError
 
 PRIMARY_KEY: Final = b"lance-schema:unenforced-primary-key"
 PRIMARY_KEY_POSITION: Final = b"lance-schema:unenforced-primary-key:position"

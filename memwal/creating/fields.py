@@ -14,8 +14,8 @@ from typing import Any, Final
 import pyarrow as pa
 from lance.schema import LanceSchema
 
-from memwal.errors import CorruptDataError
-from protos import mem_wal_pb2
+from lance_gateway.memwal.errors import CorruptDataError
+from lance_gateway.protos import mem_wal_pb2
 
 LAST_FIELD_ID: Final = "lance-gateway.last-field-id"
 """In a table's configuration: no column may get this id or a lower one.

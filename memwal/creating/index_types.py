@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from memwal.quantities import parse_count, parse_truth
+from lance_gateway.memwal.quantities import parse_count, parse_truth
 
 Parse = Callable[[str], Any]
 """Reads a parameter from its text; the message of a `ValueError` says what it must be."""

@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from memwal.creating.columns import list_key_columns
-from memwal.errors import InvalidInputError
+from lance_gateway.memwal.creating.columns import list_key_columns
+from lance_gateway.memwal.errors import InvalidInputError
 
 KEY_INDEX: Final = "lance-gateway.key-index"
 """Key in the configuration of a table."""

@@ -18,11 +18,17 @@ from typing import Final
 
 import pyarrow as pa
 
-from memwal.base.index_details import RegionField, RegionSpec
-from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, UnsupportedError, copy_error
-from memwal.transforms.expressions import evaluate_expression
-from memwal.transforms.raw_values import parse_result_type
-from memwal.transforms.transforms import build_transform
+from lance_gateway.memwal.base.index_details import RegionField, RegionSpec
+from lance_gateway.memwal.errors import (
+    InvalidInputError,
+    LanceGatewayError,
+    NotFoundError,
+    UnsupportedError,
+    copy_error,
+)
+from lance_gateway.memwal.transforms.expressions import evaluate_expression
+from lance_gateway.memwal.transforms.raw_values import parse_result_type
+from lance_gateway.memwal.transforms.transforms import build_transform
 
 EXAMPLES: Final = "bucket(column, 16), identity(column), year(column), truncate(column, 4), unsharded"
 _TOKEN: Final = re.compile(

@@ -23,16 +23,22 @@ import pyarrow as pa
 from lance.dataset import Index
 from lance.fragment import FragmentMetadata
 
-from memwal.base.index_details import MemWalIndexDetails, RegionSpec, build_index
-from memwal.base.table_mark import read_table_mark, unmark_table
-from memwal.base.versions import renumber_manifest
-from memwal.columns.lance_rows import export_rows
-from memwal.creating.columns import list_key_columns
-from memwal.creating.region_by import MemWalOptions, list_region_columns, parse_region_fields
-from memwal.errors import InvalidInputError, UnavailableError, UnsupportedError, shorten_error
-from memwal.regions.generation_numbers import EVERYTHING
-from memwal.regions.manifest import RegionManifest, commit_manifest, read_latest_manifest
-from memwal.storage.files import MEM_WAL, VERSIONS, Storage, base_manifest_paths, parse_base_manifest_version
+from lance_gateway.memwal.base.index_details import MemWalIndexDetails, RegionSpec, build_index
+from lance_gateway.memwal.base.table_mark import read_table_mark, unmark_table
+from lance_gateway.memwal.base.versions import renumber_manifest
+from lance_gateway.memwal.columns.lance_rows import export_rows
+from lance_gateway.memwal.creating.columns import list_key_columns
+from lance_gateway.memwal.creating.region_by import MemWalOptions, list_region_columns, parse_region_fields
+from lance_gateway.memwal.errors import InvalidInputError, UnavailableError, UnsupportedError, shorten_error
+from lance_gateway.memwal.regions.generation_numbers import EVERYTHING
+from lance_gateway.memwal.regions.manifest import RegionManifest, commit_manifest, read_latest_manifest
+from lance_gateway.memwal.storage.files import (
+    MEM_WAL,
+    VERSIONS,
+    Storage,
+    base_manifest_paths,
+    parse_base_manifest_version,
+)
 
 _TRANSACTIONS: Final = "_transactions"
 _MANIFEST: Final = ".manifest"

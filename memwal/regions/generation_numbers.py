@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from memwal.base.index_details import MemWalIndexDetails
-from memwal.errors import PreconditionError
-from memwal.regions.manifest import RegionManifest, read_latest_manifest
-from memwal.storage.files import Storage, region_directory
+from lance_gateway.memwal.base.index_details import MemWalIndexDetails
+from lance_gateway.memwal.errors import PreconditionError
+from lance_gateway.memwal.regions.manifest import RegionManifest, read_latest_manifest
+from lance_gateway.memwal.storage.files import Storage, region_directory
 
 EVERYTHING: Final = (1 << 63) - 1
 """Recorded as merged of a region that was given up: no generation of it is ever above."""

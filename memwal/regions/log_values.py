@@ -15,11 +15,11 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memwal.columns.blobs import build_plain_schema, is_blob_struct
-from memwal.columns.json_values import build_json_field, decode_json, is_stored_json
-from memwal.columns.nested_fields import map_values, replace_fields
-from memwal.errors import CorruptDataError, UnsupportedError
-from memwal.storage.files import Storage, generation_directory
+from lance_gateway.memwal.columns.blobs import build_plain_schema, is_blob_struct
+from lance_gateway.memwal.columns.json_values import build_json_field, decode_json, is_stored_json
+from lance_gateway.memwal.columns.nested_fields import map_values, replace_fields
+from lance_gateway.memwal.errors import CorruptDataError, UnsupportedError
+from lance_gateway.memwal.storage.files import Storage, generation_directory
 
 _DIRECTORY: Final = b"mem_wal_target_generation_dir"
 _DATA_FILE: Final = b"mem_wal_target_data_file"

@@ -12,9 +12,9 @@ from uuid import UUID
 
 from google.protobuf.message import DecodeError
 
-from memwal.errors import CorruptDataError, InvalidInputError, UnavailableError
-from memwal.storage.files import MEM_WAL, Storage, find_last_in_sequence
-from protos import mem_wal_pb2
+from lance_gateway.memwal.errors import CorruptDataError, InvalidInputError, UnavailableError
+from lance_gateway.memwal.storage.files import MEM_WAL, Storage, find_last_in_sequence
+from lance_gateway.protos import mem_wal_pb2
 
 _REGION_ID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 # Addresses of S3 are URLs to Lance: what is escaped there, or left out of a URL, could lead elsewhere.

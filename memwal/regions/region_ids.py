@@ -17,16 +17,21 @@ from typing import Any, Final, Protocol, TypeAlias, TypeVar
 import lance
 import pyarrow as pa
 
-from memwal.base.index_details import RegionField, RegionSpec
-from memwal.columns.stored_fields import StoredField, read_dataset_fields, read_entry_fields
-from memwal.errors import LanceGatewayError, PreconditionError, build_read_error, is_storage_failure
-from memwal.regions.generation_numbers import is_given_up
-from memwal.regions.manifest import RegionManifest, list_regions, read_latest_manifests
-from memwal.regions.wal import find_last_wal_position, has_unflushed_rows, read_wal_entry
-from memwal.storage.files import Storage, generation_directory
-from memwal.transforms.buckets import BucketHash
-from memwal.transforms.raw_values import parse_result_type
-from memwal.transforms.transforms import (
+from lance_gateway.memwal.base.index_details import RegionField, RegionSpec
+from lance_gateway.memwal.columns.stored_fields import StoredField, read_dataset_fields, read_entry_fields
+from lance_gateway.memwal.errors import (
+    LanceGatewayError,
+    PreconditionError,
+    build_read_error,
+    is_storage_failure,
+)
+from lance_gateway.memwal.regions.generation_numbers import is_given_up
+from lance_gateway.memwal.regions.manifest import RegionManifest, list_regions, read_latest_manifests
+from lance_gateway.memwal.regions.wal import find_last_wal_position, has_unflushed_rows, read_wal_entry
+from lance_gateway.memwal.storage.files import Storage, generation_directory
+from lance_gateway.memwal.transforms.buckets import BucketHash
+from lance_gateway.memwal.transforms.raw_values import parse_result_type
+from lance_gateway.memwal.transforms.transforms import (
     build_transform,
     compute_region_values,
     decode_region_value,

@@ -21,11 +21,16 @@ from typing import Any, Final
 import pyarrow as pa
 from lance.file import LanceFileReader, LanceFileWriter
 
-from memwal.base.index_details import MEM_WAL_INDEX, MemWalIndexDetails, RegionSpec, read_base_manifest
-from memwal.errors import CorruptDataError, LanceGatewayError, NotFoundError
-from memwal.regions.manifest import FlushedGeneration, RegionManifest
-from memwal.storage.files import Storage
-from memwal.transforms.raw_values import decode_raw, encode_raw, parse_result_type
+from lance_gateway.memwal.base.index_details import (
+    MEM_WAL_INDEX,
+    MemWalIndexDetails,
+    RegionSpec,
+    read_base_manifest,
+)
+from lance_gateway.memwal.errors import CorruptDataError, LanceGatewayError, NotFoundError
+from lance_gateway.memwal.regions.manifest import FlushedGeneration, RegionManifest
+from lance_gateway.memwal.storage.files import Storage
+from lance_gateway.memwal.transforms.raw_values import decode_raw, encode_raw, parse_result_type
 
 _FORMER: Final = uuid.UUID("8f0c0b35-3ad5-5a0e-9d4c-6f6b7d6f3c11")
 _GENERATIONS: Final = pa.list_(

@@ -7,15 +7,15 @@ from typing import Final
 
 import pyarrow as pa
 
-from memwal.errors import CorruptDataError, InvalidInputError, UnsupportedError
-from memwal.regions.log_values import hide_blob_type, read_values
-from memwal.regions.manifest import (
+from lance_gateway.memwal.errors import CorruptDataError, InvalidInputError, UnsupportedError
+from lance_gateway.memwal.regions.log_values import hide_blob_type, read_values
+from lance_gateway.memwal.regions.manifest import (
     RegionManifest,
     format_reversed_bits,
     parse_reversed_bits,
     read_latest_manifest,
 )
-from memwal.storage.files import MEM_WAL, Storage, find_last_in_sequence
+from lance_gateway.memwal.storage.files import MEM_WAL, Storage, find_last_in_sequence
 
 _OLD_SUFFIX: Final = ".lance"
 _END_OF_STREAM: Final = b"\xff\xff\xff\xff\x00\x00\x00\x00"

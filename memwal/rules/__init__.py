@@ -10,14 +10,14 @@
 Lengths, UUIDs, JSON and defaults are in the metadata of their columns; see `COLUMN_RULES`.
 """
 
-from memwal.rules.constraints import (
+from lance_gateway.memwal.rules.constraints import (
     CONSTRAINT,
     Constraint,
     ConstraintKind,
     find_constraint_on,
     list_constraints,
 )
-from memwal.rules.defaults import (
+from lance_gateway.memwal.rules.defaults import (
     DEFAULT,
     ColumnDefault,
     Default,
@@ -25,14 +25,20 @@ from memwal.rules.defaults import (
     drop_default,
     list_defaults,
 )
-from memwal.rules.identity import IDENTITY, Identity, IdentityDefault, IdentityNumbers, list_identities
-from memwal.rules.initial_values import (
+from lance_gateway.memwal.rules.identity import (
+    IDENTITY,
+    Identity,
+    IdentityDefault,
+    IdentityNumbers,
+    list_identities,
+)
+from lance_gateway.memwal.rules.initial_values import (
     INITIAL_VALUE,
     InitialValue,
     build_initial_column,
     list_initial_values,
 )
-from memwal.rules.row_rules import (
+from lance_gateway.memwal.rules.row_rules import (
     COLUMN_RULES,
     IS_JSON,
     IS_UUID,

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from memwal.errors import CorruptDataError
-from memwal.storage.table_names import MAIN_SCHEMA, TableName
+from lance_gateway.memwal.errors import CorruptDataError
+from lance_gateway.memwal.storage.table_names import MAIN_SCHEMA, TableName
 
 CONSTRAINT: Final = "lance-gateway.constraint."
 """Prefix of the keys in a table's configuration; the constraint's name follows."""

@@ -15,9 +15,9 @@ from typing import Final, Protocol
 
 import pyarrow as pa
 
-from memwal.errors import InvalidInputError
-from memwal.rules.expressions import ParsedExpression, evaluate_expressions, parse_expression
-from memwal.transforms.determinism import list_functions
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.memwal.rules.expressions import ParsedExpression, evaluate_expressions, parse_expression
+from lance_gateway.memwal.transforms.determinism import list_functions
 
 DEFAULT: Final = b"lance-gateway:default"
 """In a column's metadata: SQL expression of its default."""

@@ -18,8 +18,8 @@ import datafusion
 import pyarrow as pa
 from datafusion import DataFrame, Expr, col
 
-from memwal.errors import InvalidInputError
-from memwal.transforms.determinism import find_unstable_parts, list_subexpressions
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.memwal.transforms.determinism import find_unstable_parts, list_subexpressions
 
 T = TypeVar("T")
 _TABLE: Final = "rows"

@@ -11,7 +11,7 @@ import pyarrow as pa
 from lance.fragment import DataFile, LanceFragment
 from lance.schema import LanceSchema
 
-from memwal.rules.initial_values import InitialValue
+from lance_gateway.memwal.rules.initial_values import InitialValue
 
 _BATCH_ROWS = 65_536
 

@@ -20,9 +20,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memwal.errors import CorruptDataError, InvalidInputError, UnavailableError
-from memwal.rules.defaults import Change
-from memwal.storage.files import Storage, find_last_in_sequence
+from lance_gateway.memwal.errors import CorruptDataError, InvalidInputError, UnavailableError
+from lance_gateway.memwal.rules.defaults import Change
+from lance_gateway.memwal.storage.files import Storage, find_last_in_sequence
 
 IDENTITY: Final = b"lance-gateway:identity"
 """In a column's metadata: JSON with `always`, `start` and `increment`."""

@@ -14,7 +14,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from memwal.errors import CorruptDataError
+from lance_gateway.memwal.errors import CorruptDataError
 
 INITIAL_VALUE: Final = b"lance-gateway:initial-value"
 """In a column's metadata: an Arrow IPC stream of one row and one column, in base64."""

@@ -10,12 +10,12 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memwal.columns.blobs import build_plain_schema
-from memwal.creating.columns import list_key_columns
-from memwal.errors import InvalidInputError
-from memwal.rules.constraints import Constraint, ConstraintKind, list_constraints
-from memwal.rules.defaults import DEFAULT
-from memwal.rules.expressions import evaluate_expressions
+from lance_gateway.memwal.columns.blobs import build_plain_schema
+from lance_gateway.memwal.creating.columns import list_key_columns
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.memwal.rules.constraints import Constraint, ConstraintKind, list_constraints
+from lance_gateway.memwal.rules.defaults import DEFAULT
+from lance_gateway.memwal.rules.expressions import evaluate_expressions
 
 MAX_LENGTH: Final = b"lance-gateway:max-length"
 """In a column's metadata: the most characters of a text, or bytes of a binary value."""

@@ -9,9 +9,9 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 from obstore.store import ObjectStore
 
-from memwal.errors import UnavailableError
-from memwal.storage.object_stores import open_object_store
-from memwal.storage.time_limits import DEFAULT_LIMITS, StorageLimits
+from lance_gateway.memwal.errors import UnavailableError
+from lance_gateway.memwal.storage.object_stores import open_object_store
+from lance_gateway.memwal.storage.time_limits import DEFAULT_LIMITS, StorageLimits
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from memwal.errors import InvalidInputError, UnsupportedError
-from memwal.storage.backends import (
+from lance_gateway.memwal.errors import InvalidInputError, UnsupportedError
+from lance_gateway.memwal.storage.backends import (
     CHUNK_BYTES,
     Answer,
     Entry,
@@ -15,9 +15,9 @@ from memwal.storage.backends import (
     Item,
     ObjectBackend,
 )
-from memwal.storage.local import LocalBackend
-from memwal.storage.object_stores import SCHEMES
-from memwal.storage.time_limits import DEFAULT_LIMITS, StorageLimits
+from lance_gateway.memwal.storage.local import LocalBackend
+from lance_gateway.memwal.storage.object_stores import SCHEMES
+from lance_gateway.memwal.storage.time_limits import DEFAULT_LIMITS, StorageLimits
 
 __all__ = ["Entry", "FileIdentity", "Storage"]
 

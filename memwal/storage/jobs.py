@@ -21,9 +21,9 @@ from dataclasses import asdict, dataclass, replace
 from functools import cache
 from typing import Final, TypeAlias
 
-from memwal.errors import InvalidInputError, UnavailableError
-from memwal.storage.files import Entry, Storage
-from memwal.storage.table_names import TableName
+from lance_gateway.memwal.errors import InvalidInputError, UnavailableError
+from lance_gateway.memwal.storage.files import Entry, Storage
+from lance_gateway.memwal.storage.table_names import TableName
 
 JOBS: Final = "_gateway/jobs"
 """Directory of the records, below the root."""

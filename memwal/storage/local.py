@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import obstore
 from obstore.store import LocalStore
 
-from memwal.storage.backends import (
+from lance_gateway.memwal.storage.backends import (
     CHUNK_BYTES,
     Answer,
     Entry,
@@ -19,7 +19,7 @@ from memwal.storage.backends import (
     run_write_request,
     storage_error,
 )
-from memwal.storage.moving import exchange_directories, move_directory
+from lance_gateway.memwal.storage.moving import exchange_directories, move_directory
 
 
 class LocalBackend:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from memwal.storage.backends import storage_error
+from lance_gateway.memwal.storage.backends import storage_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable

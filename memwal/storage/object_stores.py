@@ -9,8 +9,8 @@ from typing import Any, Final
 from obstore.exceptions import BaseError
 from obstore.store import AzureStore, GCSStore, ObjectStore, S3Store
 
-from memwal.errors import InvalidInputError
-from memwal.storage.time_limits import StorageLimits
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.memwal.storage.time_limits import StorageLimits
 
 SCHEMES: Final[Mapping[str, str]] = MappingProxyType(
     {"s3": "Amazon S3", "gs": "Google Cloud Storage", "az": "Azure Blob Storage"}

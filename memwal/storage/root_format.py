@@ -11,8 +11,8 @@ import json
 import logging
 from typing import Final
 
-from memwal.errors import CorruptDataError, PreconditionError, UnavailableError
-from memwal.storage.files import Storage
+from lance_gateway.memwal.errors import CorruptDataError, PreconditionError, UnavailableError
+from lance_gateway.memwal.storage.files import Storage
 
 FORMAT: Final = 1
 """The newest format that this version knows."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from memwal.errors import InvalidInputError
-from memwal.storage.files import VERSIONS, Storage
-from memwal.storage.table_names import (
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.memwal.storage.files import VERSIONS, Storage
+from lance_gateway.memwal.storage.table_names import (
     CATALOG,
     MAIN_SCHEMA,
     TABLE_SUFFIX,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final, Self
 
-from memwal.errors import InvalidInputError
+from lance_gateway.memwal.errors import InvalidInputError
 
 CATALOG: Final = "lance"
 """The one catalog."""

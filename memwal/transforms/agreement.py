@@ -25,9 +25,9 @@ from typing import Final, TypeAlias
 
 import pyarrow as pa
 
-from memwal.base.index_details import RegionField
-from memwal.transforms.transform import Transform
-from memwal.transforms.transforms import DatePart, Expression, Truncate
+from lance_gateway.memwal.base.index_details import RegionField
+from lance_gateway.memwal.transforms.transform import Transform
+from lance_gateway.memwal.transforms.transforms import DatePart, Expression, Truncate
 
 Row: TypeAlias = tuple[pa.Scalar, ...]
 """Values of a field's source columns."""

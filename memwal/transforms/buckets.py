@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from memwal.errors import InvalidInputError, UnsupportedError
-from memwal.transforms.transform import Transform, check_positive, one_column_error
+from lance_gateway.memwal.errors import InvalidInputError, UnsupportedError
+from lance_gateway.memwal.transforms.transform import Transform, check_positive, one_column_error
 
 Words = npt.NDArray[np.uint32]
 

@@ -8,8 +8,8 @@ from typing import Final
 import datafusion
 import pyarrow as pa
 
-from memwal.errors import InvalidInputError, UnsupportedError
-from memwal.transforms.determinism import find_unstable_parts
+from lance_gateway.memwal.errors import InvalidInputError, UnsupportedError
+from lance_gateway.memwal.transforms.determinism import find_unstable_parts
 
 _LONGEST_REASON: Final = 200
 _TABLE: Final = "columns"

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from memwal.errors import CorruptDataError, UnsupportedError
+from lance_gateway.memwal.errors import CorruptDataError, UnsupportedError
 
 # Arrow's names and those of Lance's schemas, which region specs mix.
 _TYPES: Final = {

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from memwal.errors import InvalidInputError
+from lance_gateway.memwal.errors import InvalidInputError
 
 
 class Transform(ABC):

@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memwal.base.index_details import RegionField, RegionSpec
-from memwal.errors import InvalidInputError, UnsupportedError
-from memwal.transforms.buckets import Bucket, BucketHash, MultiBucket
-from memwal.transforms.expressions import evaluate_expression
-from memwal.transforms.raw_values import decode_raw, encode_raw, parse_result_type
-from memwal.transforms.transform import Transform, check_positive, one_column_error
+from lance_gateway.memwal.base.index_details import RegionField, RegionSpec
+from lance_gateway.memwal.errors import InvalidInputError, UnsupportedError
+from lance_gateway.memwal.transforms.buckets import Bucket, BucketHash, MultiBucket
+from lance_gateway.memwal.transforms.expressions import evaluate_expression
+from lance_gateway.memwal.transforms.raw_values import decode_raw, encode_raw, parse_result_type
+from lance_gateway.memwal.transforms.transform import Transform, check_positive, one_column_error
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@
 - `region`: the writer of one region: claim, queue, log, and owner; logs whose owners are gone.
 """
 
-from memwal.writing.base_rows import (
+from lance_gateway.memwal.writing.base_rows import (
     BaseChange,
     BaseRows,
     commit_base_change,
@@ -18,7 +18,7 @@ from memwal.writing.base_rows import (
     discard_files,
     group_by_fragment,
 )
-from memwal.writing.changes import (
+from lance_gateway.memwal.writing.changes import (
     Changes,
     FencedError,
     NotOwnerError,
@@ -26,13 +26,18 @@ from memwal.writing.changes import (
     PartlyWrittenError,
     WriteReceipt,
 )
-from memwal.writing.exclusive import ExclusiveRegions
-from memwal.writing.observing import RegionStats, WriteObserver
-from memwal.writing.options import Forwarder, OwnershipPolicy, UnreachableError, WriteOptions
-from memwal.writing.region.abandoned import SIGN_SECONDS, flush_abandoned, forget_signs, is_abandoned
-from memwal.writing.region.claim import OwnTail
-from memwal.writing.table.open_table import OpenTable
-from memwal.writing.table_writer import TableWriter
+from lance_gateway.memwal.writing.exclusive import ExclusiveRegions
+from lance_gateway.memwal.writing.observing import RegionStats, WriteObserver
+from lance_gateway.memwal.writing.options import Forwarder, OwnershipPolicy, UnreachableError, WriteOptions
+from lance_gateway.memwal.writing.region.abandoned import (
+    SIGN_SECONDS,
+    flush_abandoned,
+    forget_signs,
+    is_abandoned,
+)
+from lance_gateway.memwal.writing.region.claim import OwnTail
+from lance_gateway.memwal.writing.table.open_table import OpenTable
+from lance_gateway.memwal.writing.table_writer import TableWriter
 
 __all__ = [
     "SIGN_SECONDS",

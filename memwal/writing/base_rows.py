@@ -20,17 +20,17 @@ import numpy as np
 import pyarrow as pa
 from lance.fragment import FragmentMetadata
 
-from memwal.base.index_details import read_index_details, replace_details
-from memwal.base.repeated_rows import KeyHistory, find_repeated_rows
-from memwal.base.versions import NotCommittedError, commit_next, read_operation
-from memwal.columns.blobs import build_plain_schema
-from memwal.columns.lance_rows import export_rows
-from memwal.creating.columns import list_key_columns, list_not_null_columns
-from memwal.errors import LanceGatewayError, PreconditionError, UnavailableError, shorten_error
-from memwal.rules import RowRules, read_row_rules
-from memwal.storage.files import Storage
-from memwal.writing.changes import FencedError, OutcomeUnknownError
-from memwal.writing.table.conforming import conform_rows
+from lance_gateway.memwal.base.index_details import read_index_details, replace_details
+from lance_gateway.memwal.base.repeated_rows import KeyHistory, find_repeated_rows
+from lance_gateway.memwal.base.versions import NotCommittedError, commit_next, read_operation
+from lance_gateway.memwal.columns.blobs import build_plain_schema
+from lance_gateway.memwal.columns.lance_rows import export_rows
+from lance_gateway.memwal.creating.columns import list_key_columns, list_not_null_columns
+from lance_gateway.memwal.errors import LanceGatewayError, PreconditionError, UnavailableError, shorten_error
+from lance_gateway.memwal.rules import RowRules, read_row_rules
+from lance_gateway.memwal.storage.files import Storage
+from lance_gateway.memwal.writing.changes import FencedError, OutcomeUnknownError
+from lance_gateway.memwal.writing.table.conforming import conform_rows
 
 _ATTEMPTS: Final = 64
 _FIRST_PAUSE_SECONDS: Final = 0.002

@@ -9,7 +9,12 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError, UnavailableError
+from lance_gateway.memwal.errors import (
+    InvalidInputError,
+    LanceGatewayError,
+    PreconditionError,
+    UnavailableError,
+)
 
 _NAMED = 5
 

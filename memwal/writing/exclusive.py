@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable, Collection
 from typing import Protocol
 
-from memwal.regions.manifest import read_latest_manifests
-from memwal.storage.files import Storage
-from memwal.writing.changes import Changes, FencedError, WriteReceipt
-from memwal.writing.region.region_writer import RegionWriter
+from lance_gateway.memwal.regions.manifest import read_latest_manifests
+from lance_gateway.memwal.storage.files import Storage
+from lance_gateway.memwal.writing.changes import Changes, FencedError, WriteReceipt
+from lance_gateway.memwal.writing.region.region_writer import RegionWriter
 
 LATE_SECONDS = 2.0
 """Out of order, a region is waited for only so long: two statements may wait for one another."""

@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 
-from memwal.errors import LanceGatewayError
-from memwal.writing.changes import Changes, FencedError, NotOwnerError, RegionOutcome
-from memwal.writing.options import UnreachableError, WriteOptions
-from memwal.writing.region.region_writer import RegionWriter
-from memwal.writing.table.open_table import OpenTable
-from memwal.writing.table.splitting import Part
+from lance_gateway.memwal.errors import LanceGatewayError
+from lance_gateway.memwal.writing.changes import Changes, FencedError, NotOwnerError, RegionOutcome
+from lance_gateway.memwal.writing.options import UnreachableError, WriteOptions
+from lance_gateway.memwal.writing.region.region_writer import RegionWriter
+from lance_gateway.memwal.writing.table.open_table import OpenTable
+from lance_gateway.memwal.writing.table.splitting import Part
 
 
 def forward_changes(

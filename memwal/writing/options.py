@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
-from memwal.errors import InvalidInputError, UnavailableError
-from memwal.writing.changes import Changes, WriteReceipt
-from memwal.writing.observing import WriteObserver
+from lance_gateway.memwal.errors import InvalidInputError, UnavailableError
+from lance_gateway.memwal.writing.changes import Changes, WriteReceipt
+from lance_gateway.memwal.writing.observing import WriteObserver
 
 
 class UnreachableError(UnavailableError):

@@ -14,10 +14,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from memwal.base.index_details import read_newest_version
-from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError
-from memwal.storage.files import Storage, base_manifest_paths
-from memwal.writing.changes import (
+from lance_gateway.memwal.base.index_details import read_newest_version
+from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError
+from lance_gateway.memwal.storage.files import Storage, base_manifest_paths
+from lance_gateway.memwal.writing.changes import (
     Changes,
     NotOwnerError,
     RegionOutcome,
@@ -25,16 +25,16 @@ from memwal.writing.changes import (
     WriteReceipt,
     build_receipt,
 )
-from memwal.writing.exclusive import LATE_SECONDS, ExclusiveRegions
-from memwal.writing.forwarding import flush_region, forward_changes
-from memwal.writing.observing import RegionStats
-from memwal.writing.options import OwnershipPolicy, WriteOptions
-from memwal.writing.region.claim import OwnTail
-from memwal.writing.region.region_writer import RegionWriter
-from memwal.writing.region.requests import Request, run_requests
-from memwal.writing.table.open_table import OpenTable
-from memwal.writing.table.splitting import Part, split_changes
-from memwal.writing.tidying import Tidier
+from lance_gateway.memwal.writing.exclusive import LATE_SECONDS, ExclusiveRegions
+from lance_gateway.memwal.writing.forwarding import flush_region, forward_changes
+from lance_gateway.memwal.writing.observing import RegionStats
+from lance_gateway.memwal.writing.options import OwnershipPolicy, WriteOptions
+from lance_gateway.memwal.writing.region.claim import OwnTail
+from lance_gateway.memwal.writing.region.region_writer import RegionWriter
+from lance_gateway.memwal.writing.region.requests import Request, run_requests
+from lance_gateway.memwal.writing.table.open_table import OpenTable
+from lance_gateway.memwal.writing.table.splitting import Part, split_changes
+from lance_gateway.memwal.writing.tidying import Tidier
 
 _log = logging.getLogger(__name__)
 _THREADS = 16

@@ -13,12 +13,12 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from memwal.base.table_place import keep_in_place
-from memwal.errors import LanceGatewayError
-from memwal.storage.files import Storage
-from memwal.writing.exclusive import LATE_SECONDS
-from memwal.writing.region.abandoned import SIGN_SECONDS, end_life, show_life
-from memwal.writing.region.region_writer import RegionWriter
+from lance_gateway.memwal.base.table_place import keep_in_place
+from lance_gateway.memwal.errors import LanceGatewayError
+from lance_gateway.memwal.storage.files import Storage
+from lance_gateway.memwal.writing.exclusive import LATE_SECONDS
+from lance_gateway.memwal.writing.region.abandoned import SIGN_SECONDS, end_life, show_life
+from lance_gateway.memwal.writing.region.region_writer import RegionWriter
 
 _log = logging.getLogger(__name__)
 _LOOK_SECONDS = 1.0

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import Enum
 
-from memwal.errors import InvalidInputError
+from lance_gateway.memwal.errors import InvalidInputError
 
 
 class Kind(Enum):

@@ -17,12 +17,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from memwal.errors import UnavailableError
-from memwal.regions.log_values import BLOB_SUFFIX
-from memwal.regions.manifest import FlushedGeneration, commit_manifest, read_latest_manifest
-from memwal.storage.files import Storage
-from pipeline.cleaning.garbage import Garbage, Kept, Kind
-from pipeline.cleaning.view import RegionView
+from lance_gateway.memwal.errors import UnavailableError
+from lance_gateway.memwal.regions.log_values import BLOB_SUFFIX
+from lance_gateway.memwal.regions.manifest import FlushedGeneration, commit_manifest, read_latest_manifest
+from lance_gateway.memwal.storage.files import Storage
+from lance_gateway.pipeline.cleaning.garbage import Garbage, Kept, Kind
+from lance_gateway.pipeline.cleaning.view import RegionView
 
 _ATTEMPTS = 16
 

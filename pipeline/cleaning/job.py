@@ -5,13 +5,13 @@ from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import TypeAlias
 
-from memwal.errors import UnavailableError
-from memwal.regions.manifest import list_regions
-from memwal.storage.files import Storage
-from pipeline.cleaning.garbage import CleanPolicy, CleanReport, Garbage, Kept, Kind
-from pipeline.cleaning.region_files import find_markers
-from pipeline.cleaning.region_tasks import LookAtRegion, RemoveFromRegion
-from pipeline.cleaning.versions import (
+from lance_gateway.memwal.errors import UnavailableError
+from lance_gateway.memwal.regions.manifest import list_regions
+from lance_gateway.memwal.storage.files import Storage
+from lance_gateway.pipeline.cleaning.garbage import CleanPolicy, CleanReport, Garbage, Kept, Kind
+from lance_gateway.pipeline.cleaning.region_files import find_markers
+from lance_gateway.pipeline.cleaning.region_tasks import LookAtRegion, RemoveFromRegion
+from lance_gateway.pipeline.cleaning.versions import (
     find_expired,
     find_old_versions,
     list_named_versions,
@@ -19,8 +19,8 @@ from pipeline.cleaning.versions import (
     read_past,
     remove_versions,
 )
-from pipeline.jobs.lake import LakeTable, keeps_in_place
-from pipeline.jobs.runners import Progress, Runner, Threads, ignore_progress
+from lance_gateway.pipeline.jobs.lake import LakeTable, keeps_in_place
+from lance_gateway.pipeline.jobs.runners import Progress, Runner, Threads, ignore_progress
 
 Clock: TypeAlias = Callable[[], float]
 """Unix time in seconds."""

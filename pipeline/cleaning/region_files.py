@@ -29,13 +29,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from memwal.errors import CorruptDataError
-from memwal.regions.manifest import manifest_directory
-from memwal.regions.wal import parse_wal_entry_position, read_wal_entry
-from memwal.storage.files import Entry, Storage
-from memwal.writing.region.ownership import OWNERS
-from pipeline.cleaning.garbage import Garbage, Kept, Kind
-from pipeline.cleaning.view import RegionView
+from lance_gateway.memwal.errors import CorruptDataError
+from lance_gateway.memwal.regions.manifest import manifest_directory
+from lance_gateway.memwal.regions.wal import parse_wal_entry_position, read_wal_entry
+from lance_gateway.memwal.storage.files import Entry, Storage
+from lance_gateway.memwal.writing.region.ownership import OWNERS
+from lance_gateway.pipeline.cleaning.garbage import Garbage, Kept, Kind
+from lance_gateway.pipeline.cleaning.view import RegionView
 
 MARKERS: Final = "_gateway/ingest"
 _DAY: Final = 86_400_000_000

@@ -7,21 +7,25 @@ before its directory, a partly deleted directory is still not listed, and files 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from memwal.regions.generation_numbers import is_restarted
-from memwal.regions.manifest import manifest_path
-from memwal.regions.wal import wal_entry_path
-from memwal.storage.files import Storage
-from pipeline.cleaning.garbage import CleanPolicy, Findings, Garbage, Kept, Kind
-from pipeline.cleaning.generations import (
+from lance_gateway.memwal.regions.generation_numbers import is_restarted
+from lance_gateway.memwal.regions.manifest import manifest_path
+from lance_gateway.memwal.regions.wal import wal_entry_path
+from lance_gateway.memwal.storage.files import Storage
+from lance_gateway.pipeline.cleaning.garbage import CleanPolicy, Findings, Garbage, Kept, Kind
+from lance_gateway.pipeline.cleaning.generations import (
     delist_generations,
     find_merged_generations,
     find_unlisted_directories,
     is_still_garbage,
 )
-from pipeline.cleaning.region_files import find_flushed_entries, find_old_manifests, find_region_leftovers
-from pipeline.cleaning.versions import Base
-from pipeline.cleaning.view import RegionView
-from pipeline.jobs.lake import LakeTable
+from lance_gateway.pipeline.cleaning.region_files import (
+    find_flushed_entries,
+    find_old_manifests,
+    find_region_leftovers,
+)
+from lance_gateway.pipeline.cleaning.versions import Base
+from lance_gateway.pipeline.cleaning.view import RegionView
+from lance_gateway.pipeline.jobs.lake import LakeTable
 
 _RULES: tuple[tuple[Kind, Callable[[RegionView], Iterator[Garbage | Kept]]], ...] = (
     (Kind.GENERATIONS, find_merged_generations),

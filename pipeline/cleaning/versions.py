@@ -11,13 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from memwal.base.index_details import SYSTEM_INDEXES, MemWalIndexDetails, read_index_details
-from memwal.base.version_list import list_versions
-from memwal.errors import InvalidInputError, UnavailableError, shorten_error
-from memwal.regions.manifest import list_regions
-from memwal.storage.files import VERSIONS, Storage, parse_base_manifest_version
-from pipeline.cleaning.garbage import CleanPolicy, Garbage, Kind
-from pipeline.jobs.lake import LakeTable, NoMemWalError
+from lance_gateway.memwal.base.index_details import SYSTEM_INDEXES, MemWalIndexDetails, read_index_details
+from lance_gateway.memwal.base.version_list import list_versions
+from lance_gateway.memwal.errors import InvalidInputError, UnavailableError, shorten_error
+from lance_gateway.memwal.regions.manifest import list_regions
+from lance_gateway.memwal.storage.files import VERSIONS, Storage, parse_base_manifest_version
+from lance_gateway.pipeline.cleaning.garbage import CleanPolicy, Garbage, Kind
+from lance_gateway.pipeline.jobs.lake import LakeTable, NoMemWalError
 
 FOREVER = 1 << 62
 """Later than any file."""

@@ -7,18 +7,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 
-from memwal.errors import PreconditionError, UnavailableError
-from memwal.regions.manifest import (
+from lance_gateway.memwal.errors import PreconditionError, UnavailableError
+from lance_gateway.memwal.regions.manifest import (
     RegionManifest,
     manifest_directory,
     manifest_path,
     parse_manifest_version,
     read_latest_manifest,
 )
-from memwal.regions.wal import wal_directory
-from memwal.storage.files import Entry, Storage, region_directory
-from pipeline.cleaning.garbage import CleanPolicy
-from pipeline.cleaning.versions import FOREVER, Base
+from lance_gateway.memwal.regions.wal import wal_directory
+from lance_gateway.memwal.storage.files import Entry, Storage, region_directory
+from lance_gateway.pipeline.cleaning.garbage import CleanPolicy
+from lance_gateway.pipeline.cleaning.versions import FOREVER, Base
 
 _ATTEMPTS = 8
 

@@ -2,7 +2,7 @@
 
 import typer
 
-from pipeline.cli import indexing, ingesting, merging, running
+from lance_gateway.pipeline.cli import indexing, ingesting, merging, running
 
 app = typer.Typer(
     help="Keep tables healthy: merge, index, clean up; bring rows in from Spark.", no_args_is_help=True

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from memwal.errors import InvalidInputError
-from pipeline.cli.options import (
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.pipeline.cli.options import (
     Root,
     StorageOptions,
     create_console,
@@ -17,13 +17,13 @@ from pipeline.cli.options import (
     open_tracker,
     parse_pairs,
 )
-from pipeline.jobs.runners import format_count
+from lance_gateway.pipeline.jobs.runners import format_count
 
 if TYPE_CHECKING:
-    from memwal.storage.files import Storage
-    from memwal.storage.table_names import TableName
-    from pipeline.jobs.lake import LakeTable
-    from pipeline.snapshotting.backup import BackupReport
+    from lance_gateway.memwal.storage.files import Storage
+    from lance_gateway.memwal.storage.table_names import TableName
+    from lance_gateway.pipeline.jobs.lake import LakeTable
+    from lance_gateway.pipeline.snapshotting.backup import BackupReport
 
 
 def backup(
@@ -53,9 +53,9 @@ def backup(
     Files that an earlier backup in DEST has are not copied again.
     """
     with exit_on_failure():
-        from memwal.storage.files import Storage  # noqa: PLC0415 - keeps --help quick
-        from pipeline.jobs.lake import Lake  # noqa: PLC0415
-        from pipeline.snapshotting.backup import back_up, back_up_names  # noqa: PLC0415
+        from lance_gateway.memwal.storage.files import Storage  # noqa: PLC0415 - keeps --help quick
+        from lance_gateway.pipeline.jobs.lake import Lake  # noqa: PLC0415
+        from lance_gateway.pipeline.snapshotting.backup import back_up, back_up_names  # noqa: PLC0415
 
         *tables, dest = places
         if everything == bool(tables):
@@ -101,13 +101,13 @@ def restore(
 ) -> None:
     """Make tables of backups; tables that exist are never touched."""
     with exit_on_failure():
-        from memwal.errors import NotFoundError  # noqa: PLC0415 - keeps --help quick
-        from memwal.storage.files import Storage  # noqa: PLC0415
-        from memwal.storage.table_names import TableName  # noqa: PLC0415
-        from pipeline.jobs.lake import Lake  # noqa: PLC0415
-        from pipeline.snapshotting.copies import list_backed_up, read_backup  # noqa: PLC0415
-        from pipeline.snapshotting.restore import restore as run  # noqa: PLC0415
-        from pipeline.snapshotting.restore import restore_names  # noqa: PLC0415
+        from lance_gateway.memwal.errors import NotFoundError  # noqa: PLC0415 - keeps --help quick
+        from lance_gateway.memwal.storage.files import Storage  # noqa: PLC0415
+        from lance_gateway.memwal.storage.table_names import TableName  # noqa: PLC0415
+        from lance_gateway.pipeline.jobs.lake import Lake  # noqa: PLC0415
+        from lance_gateway.pipeline.snapshotting.copies import list_backed_up, read_backup  # noqa: PLC0415
+        from lance_gateway.pipeline.snapshotting.restore import restore as run  # noqa: PLC0415
+        from lance_gateway.pipeline.snapshotting.restore import restore_names  # noqa: PLC0415
 
         options = parse_pairs("--storage-option", storage_option)
         place = Storage.open(source, parse_pairs("--source-option", source_option) or options)
@@ -162,7 +162,7 @@ def _line(report: BackupReport) -> str:
 def _print_list(place: Storage, names: tuple[TableName, ...]) -> None:
     from rich.table import Table  # noqa: PLC0415 - keeps --help quick
 
-    from pipeline.snapshotting.copies import list_backup_ids, read_backup  # noqa: PLC0415
+    from lance_gateway.pipeline.snapshotting.copies import list_backup_ids, read_backup  # noqa: PLC0415
 
     shown = Table("table", "backup", "version", "regions", "files", "bytes", box=None, pad_edge=False)
     for name in names:

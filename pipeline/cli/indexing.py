@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from memwal.errors import InvalidInputError
-from pipeline.cli.options import (
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.pipeline.cli.options import (
     Archive,
     ConfigFile,
     Master,
@@ -24,12 +24,12 @@ from pipeline.cli.options import (
     open_tracker,
     parse_pairs,
 )
-from pipeline.jobs.runners import format_count
+from lance_gateway.pipeline.jobs.runners import format_count
 
 if TYPE_CHECKING:
-    from pipeline.indexing import BuildReport, IndexReport
-    from pipeline.jobs.lake import LakeTable
-    from pipeline.snapshotting import SnapshotReport
+    from lance_gateway.pipeline.indexing import BuildReport, IndexReport
+    from lance_gateway.pipeline.jobs.lake import LakeTable
+    from lance_gateway.pipeline.snapshotting import SnapshotReport
 
 
 def snapshot(
@@ -54,7 +54,7 @@ def snapshot(
     A table whose regions are remembered as they are is left alone.
     """
     with exit_on_failure():
-        from pipeline.snapshotting import SnapshotJob  # noqa: PLC0415 - keeps --help quick
+        from lance_gateway.pipeline.snapshotting import SnapshotJob  # noqa: PLC0415 - keeps --help quick
 
         keys = {"snapshot.max_age": max_age, "snapshot.hint_entries": hint_entries}
         policies, lake, found = open_tables(tables, root, config, storage_option, keys)
@@ -142,8 +142,8 @@ def index(
 ) -> None:
     """Bring indexes up to date with merges and put small files together; or build indexes."""
     with exit_on_failure():
-        from pipeline.indexing import IndexPolicy, IndexSpec, build, maintain  # noqa: PLC0415 - keeps --help quick
-        from pipeline.jobs.lake import Lake  # noqa: PLC0415
+        from lance_gateway.pipeline.indexing import IndexPolicy, IndexSpec, build, maintain  # noqa: PLC0415 - keeps --help quick
+        from lance_gateway.pipeline.jobs.lake import Lake  # noqa: PLC0415
 
         policy = IndexPolicy(
             max_unindexed_rows,

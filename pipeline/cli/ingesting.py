@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pipeline.cli.options import (
+from lance_gateway.pipeline.cli.options import (
     Archive,
     Master,
     Root,
@@ -17,11 +17,11 @@ from pipeline.cli.options import (
     open_tracker,
     parse_pairs,
 )
-from pipeline.jobs.runners import format_count
+from lance_gateway.pipeline.jobs.runners import format_count
 
 if TYPE_CHECKING:
-    from pipeline.ingesting import IngestReport
-    from pipeline.ingesting.streaming import IngestStream
+    from lance_gateway.pipeline.ingesting import IngestReport
+    from lance_gateway.pipeline.ingesting.streaming import IngestStream
 
 
 def ingest(
@@ -71,13 +71,13 @@ def ingest(
 ) -> None:
     """Upsert rows that Spark reads, each exactly once in effect; all cores of this machine by default."""
     with exit_on_failure():
-        from memwal.errors import InvalidInputError  # noqa: PLC0415 - keeps --help quick
-        from pipeline.ingesting import IngestOptions  # noqa: PLC0415
-        from pipeline.ingesting import ingest as run  # noqa: PLC0415
-        from pipeline.ingesting import stream as start  # noqa: PLC0415
-        from pipeline.ingesting.streaming import Source, parse_trigger  # noqa: PLC0415
-        from pipeline.jobs.lake import Lake  # noqa: PLC0415
-        from pipeline.spark.session import open_session  # noqa: PLC0415
+        from lance_gateway.memwal.errors import InvalidInputError  # noqa: PLC0415 - keeps --help quick
+        from lance_gateway.pipeline.ingesting import IngestOptions  # noqa: PLC0415
+        from lance_gateway.pipeline.ingesting import ingest as run  # noqa: PLC0415
+        from lance_gateway.pipeline.ingesting import stream as start  # noqa: PLC0415
+        from lance_gateway.pipeline.ingesting.streaming import Source, parse_trigger  # noqa: PLC0415
+        from lance_gateway.pipeline.jobs.lake import Lake  # noqa: PLC0415
+        from lance_gateway.pipeline.spark.session import open_session  # noqa: PLC0415
 
         if (checkpoint is not None or trigger is not None) and not stream:
             raise InvalidInputError("--checkpoint and --trigger belong to a stream: give --stream too")

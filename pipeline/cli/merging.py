@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from memwal.errors import InvalidInputError
-from pipeline.cli.options import (
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.pipeline.cli.options import (
     Archive,
     ConfigFile,
     Master,
@@ -24,12 +24,12 @@ from pipeline.cli.options import (
     open_tables,
     open_tracker,
 )
-from pipeline.jobs.runners import format_count
+from lance_gateway.pipeline.jobs.runners import format_count
 
 if TYPE_CHECKING:
-    from pipeline.cleaning import CleanReport, Garbage
-    from pipeline.jobs.lake import LakeTable
-    from pipeline.merging import MergeReport
+    from lance_gateway.pipeline.cleaning import CleanReport, Garbage
+    from lance_gateway.pipeline.jobs.lake import LakeTable
+    from lance_gateway.pipeline.merging import MergeReport
 
 
 def clean(
@@ -79,8 +79,8 @@ def clean(
     stays keeps the generations by which it is read.
     """
     with exit_on_failure():
-        from pipeline.cleaning import CleanReport, remove  # noqa: PLC0415 - keeps --help quick
-        from pipeline.cleaning import clean as run  # noqa: PLC0415
+        from lance_gateway.pipeline.cleaning import CleanReport, remove  # noqa: PLC0415 - keeps --help quick
+        from lance_gateway.pipeline.cleaning import clean as run  # noqa: PLC0415
 
         if report is not None and not (delete and tables and len(tables) == 1):
             raise InvalidInputError("--report is of one table, and goes with --delete: name the table")
@@ -116,7 +116,7 @@ def _read_report(file: Path, table: str) -> tuple[Garbage, ...]:
     """
     from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415 - keeps --help quick
 
-    from pipeline.cleaning import Garbage  # noqa: PLC0415
+    from lance_gateway.pipeline.cleaning import Garbage  # noqa: PLC0415
 
     try:
         report = json.loads(file.read_bytes())
@@ -219,7 +219,7 @@ def merge(
     is given: then tables for which none of those given holds are left alone.
     """
     with exit_on_failure():
-        from pipeline.merging import merge as run  # noqa: PLC0415
+        from lance_gateway.pipeline.merging import merge as run  # noqa: PLC0415
 
         keys = {
             "merge.min_generations": 1 if force else min_generations,

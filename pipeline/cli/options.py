@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from memwal.errors import InvalidInputError, LanceGatewayError
-from pipeline.jobs.runners import Runner, Threads
+from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError
+from lance_gateway.pipeline.jobs.runners import Runner, Threads
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from pipeline.jobs.lake import Lake, LakeTable
-    from pipeline.jobs.progress import JobTracker
-    from pipeline.keeping import Policies
+    from lance_gateway.pipeline.jobs.lake import Lake, LakeTable
+    from lance_gateway.pipeline.jobs.progress import JobTracker
+    from lance_gateway.pipeline.keeping import Policies
 
 
 @contextmanager
@@ -41,7 +41,7 @@ def for_each(tables: Sequence[LakeTable], job: Callable[[LakeTable], object], *,
     Raises:
         typer.Exit: with status 1, once all had their turn, where one failed; each was told on stderr.
     """
-    from pipeline.jobs.lake import NoMemWalError  # noqa: PLC0415 - keeps --help quick
+    from lance_gateway.pipeline.jobs.lake import NoMemWalError  # noqa: PLC0415 - keeps --help quick
 
     has_failed = False
     for table in tables:
@@ -89,12 +89,12 @@ def open_runner(master: str | None, archive: str | None = None) -> Iterator[Runn
         PreconditionError: pyspark or a JDK is missing.
         UnavailableError: Spark does not start.
     """
-    from pipeline.spark.session import is_submitted, open_session  # noqa: PLC0415 - keeps --help quick
+    from lance_gateway.pipeline.spark.session import is_submitted, open_session  # noqa: PLC0415 - keeps --help quick
 
     if master is None and archive is None and not is_submitted():
         yield Threads()
         return
-    from pipeline.spark.runner import OnSpark  # noqa: PLC0415
+    from lance_gateway.pipeline.spark.runner import OnSpark  # noqa: PLC0415
 
     with open_session(master, archive=archive) as spark:
         yield OnSpark(spark)
@@ -155,8 +155,8 @@ def open_tables(
         InvalidInputError: a value that can't be, or no root.
         NotFoundError: there is no such root or table.
     """
-    from pipeline.cli.settings import load  # noqa: PLC0415 - keeps --help quick
-    from pipeline.jobs.lake import Lake  # noqa: PLC0415
+    from lance_gateway.pipeline.cli.settings import load  # noqa: PLC0415 - keeps --help quick
+    from lance_gateway.pipeline.jobs.lake import Lake  # noqa: PLC0415
 
     options = parse_pairs("--storage-option", storage_option) or None
     settings = load({"root": root, "storage_options": options, **(keys or {})}, config)
@@ -171,8 +171,8 @@ def open_tracker(lake: Lake, *, is_quiet: bool = False) -> JobTracker:
         lake: the tables of the root.
         is_quiet: whether nothing is shown on stderr.
     """
-    from memwal.storage.jobs import RunningJobs  # noqa: PLC0415 - keeps --help quick
-    from pipeline.jobs.progress import JobTracker  # noqa: PLC0415
+    from lance_gateway.memwal.storage.jobs import RunningJobs  # noqa: PLC0415 - keeps --help quick
+    from lance_gateway.pipeline.jobs.progress import JobTracker  # noqa: PLC0415
 
     jobs = RunningJobs(lake.storage)
     return JobTracker(jobs, lambda _line: None) if is_quiet else JobTracker.of_command(jobs)

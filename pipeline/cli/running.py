@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from pipeline.cli.options import (
+from lance_gateway.pipeline.cli.options import (
     Archive,
     ConfigFile,
     Master,
@@ -20,7 +20,7 @@ from pipeline.cli.options import (
     open_tables,
     parse_pairs,
 )
-from pipeline.jobs.runners import format_count
+from lance_gateway.pipeline.jobs.runners import format_count
 
 
 def archive(
@@ -28,7 +28,7 @@ def archive(
 ) -> None:
     """Pack this Python, lance-gateway and what it needs, for executors that lack them: --archive ships it."""
     with exit_on_failure():
-        from pipeline.spark.archive import pack  # noqa: PLC0415 - keeps --help quick
+        from lance_gateway.pipeline.spark.archive import pack  # noqa: PLC0415 - keeps --help quick
 
         report = pack(path)
         size = f"{report.num_bytes / 2**20:,.0f} MiB"
@@ -37,7 +37,7 @@ def archive(
 
 def reference() -> None:
     """Print the reference of all keys of jobs, in Markdown."""
-    from pipeline.cli.settings import text  # noqa: PLC0415 - keeps --help quick
+    from lance_gateway.pipeline.cli.settings import text  # noqa: PLC0415 - keeps --help quick
 
     typer.echo(text(), nl=False)
 
@@ -58,8 +58,8 @@ def status(
     A table that can't be read is named on stderr, and the exit status is 1; the others are shown.
     """
     with exit_on_failure():
-        from memwal.errors import InvalidInputError, LanceGatewayError  # noqa: PLC0415
-        from pipeline.status import TableStatus, read_status  # noqa: PLC0415
+        from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError  # noqa: PLC0415
+        from lance_gateway.pipeline.status import TableStatus, read_status  # noqa: PLC0415
 
         if as_json and prometheus:
             raise InvalidInputError("--json and --prometheus: choose one")
@@ -71,15 +71,15 @@ def status(
             except LanceGatewayError as error:
                 failures[table.name] = " ".join(str(error).split())
         if as_json:
-            from pipeline.status.shown import build_document  # noqa: PLC0415
+            from lance_gateway.pipeline.status.shown import build_document  # noqa: PLC0415
 
             typer.echo(json.dumps(build_document(found, failures, regions=regions), indent=2))
         elif prometheus:
-            from pipeline.status.shown import format_exposition  # noqa: PLC0415
+            from lance_gateway.pipeline.status.shown import format_exposition  # noqa: PLC0415
 
             typer.echo(format_exposition(found, regions=regions), nl=False)
         else:
-            from pipeline.status.shown import render  # noqa: PLC0415
+            from lance_gateway.pipeline.status.shown import render  # noqa: PLC0415
 
             create_console().print(render(found, regions=regions))
         for reason in failures.values():
@@ -121,13 +121,13 @@ def run(
     Several of these processes may run on one root.
     """
     with exit_on_failure(), ExitStack() as stack:
-        from memwal.storage.jobs import RunningJobs  # noqa: PLC0415
-        from pipeline.cli.settings import load  # noqa: PLC0415
-        from pipeline.jobs.lake import Lake  # noqa: PLC0415
-        from pipeline.jobs.progress import JobTracker, logger  # noqa: PLC0415
-        from pipeline.keeping import Keeper  # noqa: PLC0415 - keeps --help quick
-        from pipeline.keeping.metrics import HttpServer, KeeperMetrics  # noqa: PLC0415
-        from pipeline.keeping.running import configure, run_until, stop_on_signals  # noqa: PLC0415
+        from lance_gateway.memwal.storage.jobs import RunningJobs  # noqa: PLC0415
+        from lance_gateway.pipeline.cli.settings import load  # noqa: PLC0415
+        from lance_gateway.pipeline.jobs.lake import Lake  # noqa: PLC0415
+        from lance_gateway.pipeline.jobs.progress import JobTracker, logger  # noqa: PLC0415
+        from lance_gateway.pipeline.keeping import Keeper  # noqa: PLC0415 - keeps --help quick
+        from lance_gateway.pipeline.keeping.metrics import HttpServer, KeeperMetrics  # noqa: PLC0415
+        from lance_gateway.pipeline.keeping.running import configure, run_until, stop_on_signals  # noqa: PLC0415
 
         settings = load(
             {
@@ -169,8 +169,8 @@ def run(
             stack.callback(server.close)
             typer.echo(f"metrics at http://{policy.http_host}:{server.port}/metrics", err=True)
         if spark_stream:
-            from pipeline.keeping.running import stream_until  # noqa: PLC0415
-            from pipeline.spark.session import find_session  # noqa: PLC0415
+            from lance_gateway.pipeline.keeping.running import stream_until  # noqa: PLC0415
+            from lance_gateway.pipeline.spark.session import find_session  # noqa: PLC0415
 
             stream_until(keeper, find_session(chosen), stop, policy.interval_seconds)
         else:

@@ -19,9 +19,9 @@ from typing import Any, Final, Union, get_args, get_origin, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
-from memwal.errors import InvalidInputError
-from memwal.quantities import parse_seconds, parse_size
-from pipeline.keeping.policy import Policies
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.memwal.quantities import parse_seconds, parse_size
+from lance_gateway.pipeline.keeping.policy import Policies
 
 ENV_PREFIX: Final = "LANCE_GATEWAY_"
 FILE_VARIABLE: Final = f"{ENV_PREFIX}CONFIG"

@@ -13,14 +13,14 @@ from typing import Any, Final
 from lance.indices import IndicesBuilder
 from lance.lance import indices as native
 
-from memwal.base.versions import commit_with_retries
-from memwal.creating.key_index import name_key_index
-from memwal.errors import AlreadyExistsError, PreconditionError
-from pipeline.indexing.indexes import Fragment, TableIndexes, record_training
-from pipeline.indexing.optimising import catch_up
-from pipeline.indexing.spec import IndexSpec
-from pipeline.jobs.lake import LakeTable, keeps_in_place
-from pipeline.jobs.runners import Progress, Runner, Threads, ignore_progress
+from lance_gateway.memwal.base.versions import commit_with_retries
+from lance_gateway.memwal.creating.key_index import name_key_index
+from lance_gateway.memwal.errors import AlreadyExistsError, PreconditionError
+from lance_gateway.pipeline.indexing.indexes import Fragment, TableIndexes, record_training
+from lance_gateway.pipeline.indexing.optimising import catch_up
+from lance_gateway.pipeline.indexing.spec import IndexSpec
+from lance_gateway.pipeline.jobs.lake import LakeTable, keeps_in_place
+from lance_gateway.pipeline.jobs.runners import Progress, Runner, Threads, ignore_progress
 
 _SAMPLE_RATE: Final = 256
 _LEAST_SAMPLE_RATE: Final = 2

@@ -13,18 +13,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from memwal.base.index_details import (
+from lance_gateway.memwal.base.index_details import (
     SYSTEM_INDEXES,
     MemWalIndexDetails,
     list_merged_generations,
     read_index_details,
 )
-from memwal.creating.index_types import INDEX_TYPES, finds_past_rows
-from memwal.creating.key_index import list_unindexed_columns
-from memwal.errors import InvalidInputError
-from memwal.storage.files import Storage
-from pipeline.jobs.lake import LakeTable
-from pipeline.jobs.runners import format_count
+from lance_gateway.memwal.creating.index_types import INDEX_TYPES, finds_past_rows
+from lance_gateway.memwal.creating.key_index import list_unindexed_columns
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.memwal.storage.files import Storage
+from lance_gateway.pipeline.jobs.lake import LakeTable
+from lance_gateway.pipeline.jobs.runners import format_count
 
 
 @dataclass(frozen=True, slots=True)

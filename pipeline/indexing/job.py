@@ -6,14 +6,20 @@ from typing import Any
 
 from lance.optimize import Compaction
 
-from memwal.base.versions import commit_with_retries
-from memwal.writing.base_rows import remove_repeated_rows
-from pipeline.indexing.building import build_key_indexes
-from pipeline.indexing.indexes import IndexPolicy, TableIndexes, record_training
-from pipeline.indexing.optimising import OptimiseResult, catch_up, catch_up_error, describe_lag, optimise
-from pipeline.indexing.planning import Needs, Upkeep, find_needs, plan_catch_up, plan_gathering
-from pipeline.jobs.lake import LakeTable, keeps_in_place
-from pipeline.jobs.runners import Progress, Runner, Threads, ignore_progress
+from lance_gateway.memwal.base.versions import commit_with_retries
+from lance_gateway.memwal.writing.base_rows import remove_repeated_rows
+from lance_gateway.pipeline.indexing.building import build_key_indexes
+from lance_gateway.pipeline.indexing.indexes import IndexPolicy, TableIndexes, record_training
+from lance_gateway.pipeline.indexing.optimising import (
+    OptimiseResult,
+    catch_up,
+    catch_up_error,
+    describe_lag,
+    optimise,
+)
+from lance_gateway.pipeline.indexing.planning import Needs, Upkeep, find_needs, plan_catch_up, plan_gathering
+from lance_gateway.pipeline.jobs.lake import LakeTable, keeps_in_place
+from lance_gateway.pipeline.jobs.runners import Progress, Runner, Threads, ignore_progress
 
 
 @dataclass(frozen=True, slots=True)

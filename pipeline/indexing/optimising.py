@@ -4,13 +4,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from memwal.base.index_details import MemWalIndexDetails
-from memwal.base.versions import commit_with_retries
-from memwal.errors import PreconditionError, UnavailableError
-from pipeline.indexing.indexes import IndexState, TableIndexes
-from pipeline.indexing.planning import Upkeep, plan_catch_up
-from pipeline.jobs.lake import LakeTable
-from pipeline.jobs.runners import Progress, Runner, format_count
+from lance_gateway.memwal.base.index_details import MemWalIndexDetails
+from lance_gateway.memwal.base.versions import commit_with_retries
+from lance_gateway.memwal.errors import PreconditionError, UnavailableError
+from lance_gateway.pipeline.indexing.indexes import IndexState, TableIndexes
+from lance_gateway.pipeline.indexing.planning import Upkeep, plan_catch_up
+from lance_gateway.pipeline.jobs.lake import LakeTable
+from lance_gateway.pipeline.jobs.runners import Progress, Runner, format_count
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,9 +20,16 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from pipeline.indexing.indexes import Fragment, IndexPolicy, IndexState, TableIndexes, Training, read_training
-from pipeline.jobs.lake import LakeTable
-from pipeline.jobs.runners import format_count
+from lance_gateway.pipeline.indexing.indexes import (
+    Fragment,
+    IndexPolicy,
+    IndexState,
+    TableIndexes,
+    Training,
+    read_training,
+)
+from lance_gateway.pipeline.jobs.lake import LakeTable
+from lance_gateway.pipeline.jobs.runners import format_count
 
 _MOST_SEGMENTS = 8
 

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from memwal.creating.index_types import FULL_TEXT, INDEX_TYPES, IndexType
-from memwal.errors import InvalidInputError, NotFoundError, UnsupportedError
-from pipeline.jobs.lake import LakeTable
+from lance_gateway.memwal.creating.index_types import FULL_TEXT, INDEX_TYPES, IndexType
+from lance_gateway.memwal.errors import InvalidInputError, NotFoundError, UnsupportedError
+from lance_gateway.pipeline.jobs.lake import LakeTable
 
 # Where segments are built side by side, each has the partitions that all agree on.
 _OF_WHOLE_TABLES: Final = "target_partition_size"

@@ -1,7 +1,7 @@
 """Rows of Spark into the regions of a table, each exactly once in effect."""
 
-from pipeline.ingesting.job import ingest
-from pipeline.ingesting.options import IngestOptions, IngestReport, RegionReport
-from pipeline.ingesting.streaming import stream
+from lance_gateway.pipeline.ingesting.job import ingest
+from lance_gateway.pipeline.ingesting.options import IngestOptions, IngestReport, RegionReport
+from lance_gateway.pipeline.ingesting.streaming import stream
 
 __all__ = ["IngestOptions", "IngestReport", "RegionReport", "ingest", "stream"]

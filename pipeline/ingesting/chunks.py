@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memwal.errors import LanceGatewayError, UnavailableError
-from memwal.writing import (
+from lance_gateway.memwal.errors import LanceGatewayError, UnavailableError
+from lance_gateway.memwal.writing import (
     Changes,
     ExclusiveRegions,
     FencedError,

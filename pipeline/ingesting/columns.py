@@ -15,13 +15,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as kinds
 
-from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError, UnavailableError
-from memwal.rules import RowRules, list_defaults
-from memwal.rules.defaults import Change
-from memwal.writing import OpenTable
-from pipeline.ingesting.options import IngestOptions
-from pipeline.jobs.lake import LakeTable
-from pipeline.spark.runner import Versions, carry_errors
+from lance_gateway.memwal.errors import (
+    InvalidInputError,
+    LanceGatewayError,
+    PreconditionError,
+    UnavailableError,
+)
+from lance_gateway.memwal.rules import RowRules, list_defaults
+from lance_gateway.memwal.rules.defaults import Change
+from lance_gateway.memwal.writing import OpenTable
+from lance_gateway.pipeline.ingesting.options import IngestOptions
+from lance_gateway.pipeline.jobs.lake import LakeTable
+from lance_gateway.pipeline.spark.runner import Versions, carry_errors
 
 
 @dataclass(frozen=True)

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.types as kinds
 
-from memwal.errors import InvalidInputError, LanceGatewayError
-from memwal.writing import OpenTable
-from pipeline.ingesting.columns import REGION, Columns, Router
-from pipeline.ingesting.options import IngestOptions, IngestReport, RegionReport
-from pipeline.ingesting.writing import WRITTEN, BatchMarkers, RegionsWriter
-from pipeline.jobs.lake import LakeTable
-from pipeline.jobs.runners import Progress, ignore_progress
-from pipeline.spark.runner import translate_error, versions
+from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError
+from lance_gateway.memwal.writing import OpenTable
+from lance_gateway.pipeline.ingesting.columns import REGION, Columns, Router
+from lance_gateway.pipeline.ingesting.options import IngestOptions, IngestReport, RegionReport
+from lance_gateway.pipeline.ingesting.writing import WRITTEN, BatchMarkers, RegionsWriter
+from lance_gateway.pipeline.jobs.lake import LakeTable
+from lance_gateway.pipeline.jobs.runners import Progress, ignore_progress
+from lance_gateway.pipeline.spark.runner import translate_error, versions
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

@@ -7,12 +7,12 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
-from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, PreconditionError
-from pipeline.ingesting.job import ingest
-from pipeline.ingesting.options import IngestOptions, IngestReport
-from pipeline.jobs.lake import LakeTable
-from pipeline.jobs.runners import Progress, ignore_progress
-from pipeline.spark.runner import carry_errors, translate_error
+from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, PreconditionError
+from lance_gateway.pipeline.ingesting.job import ingest
+from lance_gateway.pipeline.ingesting.options import IngestOptions, IngestReport
+from lance_gateway.pipeline.jobs.lake import LakeTable
+from lance_gateway.pipeline.jobs.runners import Progress, ignore_progress
+from lance_gateway.pipeline.spark.runner import carry_errors, translate_error
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

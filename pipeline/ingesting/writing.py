@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from memwal.errors import InvalidInputError
-from memwal.storage.files import Storage
-from memwal.writing import Changes, TableWriter, WriteOptions
-from pipeline.ingesting.chunks import (
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.memwal.storage.files import Storage
+from lance_gateway.memwal.writing import Changes, TableWriter, WriteOptions
+from lance_gateway.pipeline.ingesting.chunks import (
     Chunk,
     Holding,
     SupersededError,
@@ -22,10 +22,10 @@ from pipeline.ingesting.chunks import (
     release_regions,
     split_into_chunks,
 )
-from pipeline.ingesting.columns import REGION, Columns
-from pipeline.ingesting.options import IngestOptions, RegionReport
-from pipeline.jobs.lake import LakeTable
-from pipeline.spark.runner import Versions, carry_errors
+from lance_gateway.pipeline.ingesting.columns import REGION, Columns
+from lance_gateway.pipeline.ingesting.options import IngestOptions, RegionReport
+from lance_gateway.pipeline.jobs.lake import LakeTable
+from lance_gateway.pipeline.spark.runner import Versions, carry_errors
 
 DIRECTORY = "_gateway/ingest"
 _KEPT = 3

@@ -11,22 +11,22 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import lance
 
-from memwal.base.index_details import MemWalIndexDetails, read_index_details
-from memwal.base.table_place import keep_in_place
-from memwal.creating import list_key_columns
-from memwal.errors import NotFoundError, PreconditionError, build_read_error, shorten_error
-from memwal.lance_errors import is_absent
-from memwal.regions.generation_numbers import check_generations
-from memwal.regions.manifest import (
+from lance_gateway.memwal.base.index_details import MemWalIndexDetails, read_index_details
+from lance_gateway.memwal.base.table_place import keep_in_place
+from lance_gateway.memwal.creating import list_key_columns
+from lance_gateway.memwal.errors import NotFoundError, PreconditionError, build_read_error, shorten_error
+from lance_gateway.memwal.lance_errors import is_absent
+from lance_gateway.memwal.regions.generation_numbers import check_generations
+from lance_gateway.memwal.regions.manifest import (
     FlushedGeneration,
     RegionManifest,
     list_regions,
     read_latest_manifests,
 )
-from memwal.storage.files import VERSIONS, Storage
-from memwal.storage.root_format import check_format
-from memwal.storage.schemas import Schemas
-from memwal.storage.table_names import MAIN_SCHEMA, TABLE_SUFFIX, TableName
+from lance_gateway.memwal.storage.files import VERSIONS, Storage
+from lance_gateway.memwal.storage.root_format import check_format
+from lance_gateway.memwal.storage.schemas import Schemas
+from lance_gateway.memwal.storage.table_names import MAIN_SCHEMA, TABLE_SUFFIX, TableName
 
 Arguments = ParamSpec("Arguments")
 Outcome = TypeVar("Outcome")

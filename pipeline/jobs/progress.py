@@ -13,9 +13,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
-from memwal.storage.jobs import JobRecord, RunningJobs, ignore_ticks
-from memwal.storage.table_names import TableName
-from pipeline.jobs.runners import Advance, Progress, format_count, ignore_progress
+from lance_gateway.memwal.storage.jobs import JobRecord, RunningJobs, ignore_ticks
+from lance_gateway.memwal.storage.table_names import TableName
+from lance_gateway.pipeline.jobs.runners import Advance, Progress, format_count, ignore_progress
 
 LINE_SECONDS: Final = 10.0
 

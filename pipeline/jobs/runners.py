@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, TypeVar
 
-from memwal.errors import InvalidInputError
+from lance_gateway.memwal.errors import InvalidInputError
 
 
 def format_count(count: int, what: str) -> str:

@@ -9,17 +9,17 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeAlias
 
-from memwal.errors import LanceGatewayError, NotFoundError, PreconditionError, UnsupportedError
-from memwal.regions.manifest import RegionManifest
-from pipeline.cleaning import clean
-from pipeline.indexing import maintain
-from pipeline.jobs.lake import Lake, LakeTable, NoMemWalError, TableState
-from pipeline.jobs.progress import Track, ignore_job
-from pipeline.jobs.runners import Progress, Runner, Threads, format_count
-from pipeline.keeping.policy import Policies, RunPolicy
-from pipeline.merging import merge
-from pipeline.merging.flushing import flush_logs
-from pipeline.snapshotting import snapshot
+from lance_gateway.memwal.errors import LanceGatewayError, NotFoundError, PreconditionError, UnsupportedError
+from lance_gateway.memwal.regions.manifest import RegionManifest
+from lance_gateway.pipeline.cleaning import clean
+from lance_gateway.pipeline.indexing import maintain
+from lance_gateway.pipeline.jobs.lake import Lake, LakeTable, NoMemWalError, TableState
+from lance_gateway.pipeline.jobs.progress import Track, ignore_job
+from lance_gateway.pipeline.jobs.runners import Progress, Runner, Threads, format_count
+from lance_gateway.pipeline.keeping.policy import Policies, RunPolicy
+from lance_gateway.pipeline.merging import merge
+from lance_gateway.pipeline.merging.flushing import flush_logs
+from lance_gateway.pipeline.snapshotting import snapshot
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,11 @@ from prometheus_client import (
     make_wsgi_app,
 )
 
-from memwal.errors import LanceGatewayError, UnavailableError
-from pipeline.jobs.lake import LakeTable
-from pipeline.keeping.keeper import StepResult
-from pipeline.status.reading import TableStatus, read_status
-from pipeline.status.shown import StatusCollector
+from lance_gateway.memwal.errors import LanceGatewayError, UnavailableError
+from lance_gateway.pipeline.jobs.lake import LakeTable
+from lance_gateway.pipeline.keeping.keeper import StepResult
+from lance_gateway.pipeline.status.reading import TableStatus, read_status
+from lance_gateway.pipeline.status.shown import StatusCollector
 
 _STOP_SECONDS = 0.1
 

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass, field
 
-from memwal.errors import InvalidInputError
-from memwal.writing import SIGN_SECONDS
-from pipeline.cleaning.garbage import CleanPolicy
-from pipeline.indexing.indexes import IndexPolicy
-from pipeline.merging.batches import MergePolicy
-from pipeline.snapshotting import SnapshotPolicy
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.memwal.writing import SIGN_SECONDS
+from lance_gateway.pipeline.cleaning.garbage import CleanPolicy
+from lance_gateway.pipeline.indexing.indexes import IndexPolicy
+from lance_gateway.pipeline.merging.batches import MergePolicy
+from lance_gateway.pipeline.snapshotting import SnapshotPolicy
 
 
 @dataclass(frozen=True, slots=True)

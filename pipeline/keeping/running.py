@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from pythonjsonlogger.json import JsonFormatter
 
-from memwal.errors import LanceGatewayError, UnavailableError
-from pipeline.keeping.keeper import Keeper
+from lance_gateway.memwal.errors import LanceGatewayError, UnavailableError
+from lance_gateway.pipeline.keeping.keeper import Keeper
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -17,13 +17,18 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from itertools import zip_longest
 
-from memwal.errors import CorruptDataError, InvalidInputError, LanceGatewayError, UnavailableError
-from memwal.regions.generation_numbers import EXTENTS, extent_path
-from memwal.regions.manifest import FlushedGeneration
-from memwal.storage.files import Storage, generation_directory
-from pipeline.jobs.lake import LakeTable
-from pipeline.merging.generations import open_generation
-from pipeline.merging.winners import Prefix
+from lance_gateway.memwal.errors import (
+    CorruptDataError,
+    InvalidInputError,
+    LanceGatewayError,
+    UnavailableError,
+)
+from lance_gateway.memwal.regions.generation_numbers import EXTENTS, extent_path
+from lance_gateway.memwal.regions.manifest import FlushedGeneration
+from lance_gateway.memwal.storage.files import Storage, generation_directory
+from lance_gateway.pipeline.jobs.lake import LakeTable
+from lance_gateway.pipeline.merging.generations import open_generation
+from lance_gateway.pipeline.merging.winners import Prefix
 
 
 @dataclass(frozen=True, slots=True)

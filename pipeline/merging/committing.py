@@ -14,14 +14,14 @@ from typing import Any
 import pyarrow as pa
 from lance.mem_wal import CompactedSsTable
 
-from memwal.columns.lance_rows import export_rows
-from memwal.columns.stored_fields import read_dataset_fields
-from memwal.creating import list_key_columns
-from memwal.errors import LanceGatewayError, UnavailableError, shorten_error
-from memwal.lance_errors import is_commit_conflict, is_out_of_memory, is_replaced
-from pipeline.jobs.lake import LakeTable
-from pipeline.merging.generations import MergedMeanwhileError, Reader, read_progress
-from pipeline.merging.winners import Part, Winners
+from lance_gateway.memwal.columns.lance_rows import export_rows
+from lance_gateway.memwal.columns.stored_fields import read_dataset_fields
+from lance_gateway.memwal.creating import list_key_columns
+from lance_gateway.memwal.errors import LanceGatewayError, UnavailableError, shorten_error
+from lance_gateway.memwal.lance_errors import is_commit_conflict, is_out_of_memory, is_replaced
+from lance_gateway.pipeline.jobs.lake import LakeTable
+from lance_gateway.pipeline.merging.generations import MergedMeanwhileError, Reader, read_progress
+from lance_gateway.pipeline.merging.winners import Part, Winners
 
 _ATTEMPTS = 12
 _LONGEST_PAUSE = 5.0

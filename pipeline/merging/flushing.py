@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from memwal.writing import flush_abandoned, forget_signs, is_abandoned
-from pipeline.jobs.lake import LakeTable, TableState
-from pipeline.jobs.runners import Progress, Runner, Threads, ignore_progress
+from lance_gateway.memwal.writing import flush_abandoned, forget_signs, is_abandoned
+from lance_gateway.pipeline.jobs.lake import LakeTable, TableState
+from lance_gateway.pipeline.jobs.runners import Progress, Runner, Threads, ignore_progress
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,15 @@ import lance
 import numpy as np
 import pyarrow as pa
 
-from memwal.base.index_details import list_merged_generations, read_index_details
-from memwal.columns.blobs import build_plain_schema, count_fitting_rows, list_blobs, open_for_reading
-from memwal.columns.stored_fields import StoredField, read_dataset_fields
-from memwal.errors import (
+from lance_gateway.memwal.base.index_details import list_merged_generations, read_index_details
+from lance_gateway.memwal.columns.blobs import (
+    build_plain_schema,
+    count_fitting_rows,
+    list_blobs,
+    open_for_reading,
+)
+from lance_gateway.memwal.columns.stored_fields import StoredField, read_dataset_fields
+from lance_gateway.memwal.errors import (
     CorruptDataError,
     InvalidInputError,
     LanceGatewayError,
@@ -21,11 +26,11 @@ from memwal.errors import (
     UnsupportedError,
     shorten_error,
 )
-from memwal.lance_errors import is_absent, is_damaged, is_read_alone
-from memwal.regions.manifest import FlushedGeneration
-from memwal.rules import build_initial_column
-from memwal.storage.files import generation_directory
-from pipeline.jobs.lake import LakeTable
+from lance_gateway.memwal.lance_errors import is_absent, is_damaged, is_read_alone
+from lance_gateway.memwal.regions.manifest import FlushedGeneration
+from lance_gateway.memwal.rules import build_initial_column
+from lance_gateway.memwal.storage.files import generation_directory
+from lance_gateway.pipeline.jobs.lake import LakeTable
 
 _BATCH_ROWS = 65_536
 

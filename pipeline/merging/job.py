@@ -5,11 +5,11 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from memwal.creating import list_key_columns
-from memwal.errors import NotFoundError, UnavailableError
-from pipeline.jobs.lake import LakeTable, TableState, keeps_in_place
-from pipeline.jobs.runners import Progress, Runner, Threads, ignore_progress
-from pipeline.merging.batches import (
+from lance_gateway.memwal.creating import list_key_columns
+from lance_gateway.memwal.errors import NotFoundError, UnavailableError
+from lance_gateway.pipeline.jobs.lake import LakeTable, TableState, keeps_in_place
+from lance_gateway.pipeline.jobs.runners import Progress, Runner, Threads, ignore_progress
+from lance_gateway.pipeline.merging.batches import (
     Batch,
     MergePolicy,
     Pending,
@@ -19,11 +19,11 @@ from pipeline.merging.batches import (
     forget_merged,
     weigh,
 )
-from pipeline.merging.committing import CommitOptions, MergedBatch, commit
-from pipeline.merging.generations import MergedMeanwhileError
-from pipeline.merging.moving import move_batches
-from pipeline.merging.uniting import unite
-from pipeline.merging.winners import Prefix, Winners, check_key, find_winners
+from lance_gateway.pipeline.merging.committing import CommitOptions, MergedBatch, commit
+from lance_gateway.pipeline.merging.generations import MergedMeanwhileError
+from lance_gateway.pipeline.merging.moving import move_batches
+from lance_gateway.pipeline.merging.uniting import unite
+from lance_gateway.pipeline.merging.winners import Prefix, Winners, check_key, find_winners
 
 _FRUITLESS_ROUNDS = 8
 

@@ -12,14 +12,14 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from memwal.base.index_details import MemWalIndexDetails
-from memwal.base.version_list import list_versions
-from memwal.columns.stored_fields import TOMBSTONE, read_dataset_fields, read_entry_fields
-from memwal.regions.manifest import FlushedGeneration, RegionManifest
-from memwal.regions.wal import parse_wal_entry_position, read_wal_entry, wal_directory
-from memwal.storage.files import VERSIONS, base_manifest_paths, generation_directory
-from pipeline.jobs.lake import LakeTable
-from pipeline.merging.winners import read_keys
+from lance_gateway.memwal.base.index_details import MemWalIndexDetails
+from lance_gateway.memwal.base.version_list import list_versions
+from lance_gateway.memwal.columns.stored_fields import TOMBSTONE, read_dataset_fields, read_entry_fields
+from lance_gateway.memwal.regions.manifest import FlushedGeneration, RegionManifest
+from lance_gateway.memwal.regions.wal import parse_wal_entry_position, read_wal_entry, wal_directory
+from lance_gateway.memwal.storage.files import VERSIONS, base_manifest_paths, generation_directory
+from lance_gateway.pipeline.jobs.lake import LakeTable
+from lance_gateway.pipeline.merging.winners import read_keys
 
 Key = tuple[Any, ...]
 """Values of the key columns."""

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from memwal.writing import BaseRows, commit_moved_rows
-from pipeline.jobs.lake import LakeTable
-from pipeline.merging.batches import Batch
-from pipeline.merging.committing import MergedBatch
-from pipeline.merging.generations import Reader
+from lance_gateway.memwal.writing import BaseRows, commit_moved_rows
+from lance_gateway.pipeline.jobs.lake import LakeTable
+from lance_gateway.pipeline.merging.batches import Batch
+from lance_gateway.pipeline.merging.committing import MergedBatch
+from lance_gateway.pipeline.merging.generations import Reader
 
 
 def move_batches(table: LakeTable, planned: Sequence[Batch]) -> Iterator[MergedBatch]:

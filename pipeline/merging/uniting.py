@@ -19,23 +19,28 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from memwal.columns.stored_fields import read_dataset_fields, read_entry_fields
-from memwal.creating import list_key_columns
-from memwal.errors import PreconditionError, UnavailableError
-from memwal.regions.manifest import FlushedGeneration, RegionManifest, commit_manifest, read_latest_manifest
-from memwal.regions.region_ids import find_duplicate_regions, is_drained
-from memwal.regions.wal import has_unflushed_rows, read_wal_entry
-from memwal.storage.table_names import TableName
-from memwal.writing import OpenTable, WriteOptions
-from memwal.writing.changes import SealedError
-from memwal.writing.region.claim import Claim
-from memwal.writing.region.lance_writers import open_claim
-from pipeline.jobs.lake import LakeTable, TableState
-from pipeline.jobs.runners import format_count
-from pipeline.merging.committing import CommitOptions, commit
-from pipeline.merging.generations import Reader, open_generation, read_progress
-from pipeline.merging.key_times import Key, KeyTimes, Version, find_copied_file, read_key_times
-from pipeline.merging.winners import Prefix, Winners, check_key
+from lance_gateway.memwal.columns.stored_fields import read_dataset_fields, read_entry_fields
+from lance_gateway.memwal.creating import list_key_columns
+from lance_gateway.memwal.errors import PreconditionError, UnavailableError
+from lance_gateway.memwal.regions.manifest import (
+    FlushedGeneration,
+    RegionManifest,
+    commit_manifest,
+    read_latest_manifest,
+)
+from lance_gateway.memwal.regions.region_ids import find_duplicate_regions, is_drained
+from lance_gateway.memwal.regions.wal import has_unflushed_rows, read_wal_entry
+from lance_gateway.memwal.storage.table_names import TableName
+from lance_gateway.memwal.writing import OpenTable, WriteOptions
+from lance_gateway.memwal.writing.changes import SealedError
+from lance_gateway.memwal.writing.region.claim import Claim
+from lance_gateway.memwal.writing.region.lance_writers import open_claim
+from lance_gateway.pipeline.jobs.lake import LakeTable, TableState
+from lance_gateway.pipeline.jobs.runners import format_count
+from lance_gateway.pipeline.merging.committing import CommitOptions, commit
+from lance_gateway.pipeline.merging.generations import Reader, open_generation, read_progress
+from lance_gateway.pipeline.merging.key_times import Key, KeyTimes, Version, find_copied_file, read_key_times
+from lance_gateway.pipeline.merging.winners import Prefix, Winners, check_key
 
 _ATTEMPTS: Final = 8
 

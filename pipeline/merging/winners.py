@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as kinds
 
-from memwal.columns.stored_fields import TOMBSTONE, read_dataset_fields
-from memwal.creating import list_key_columns
-from memwal.errors import CorruptDataError, UnsupportedError
-from memwal.regions.manifest import FlushedGeneration
-from pipeline.jobs.lake import LakeTable
-from pipeline.merging.generations import MergedMeanwhileError, open_generation, scan
+from lance_gateway.memwal.columns.stored_fields import TOMBSTONE, read_dataset_fields
+from lance_gateway.memwal.creating import list_key_columns
+from lance_gateway.memwal.errors import CorruptDataError, UnsupportedError
+from lance_gateway.memwal.regions.manifest import FlushedGeneration
+from lance_gateway.pipeline.jobs.lake import LakeTable
+from lance_gateway.pipeline.merging.generations import MergedMeanwhileError, open_generation, scan
 
 Part: TypeAlias = tuple[str, FlushedGeneration, np.ndarray | None]
 """Region id, generation, and mask of its rows to upsert; None for all of them."""

@@ -4,7 +4,7 @@
 another place, and `restore` makes tables of such copies.
 """
 
-from pipeline.snapshotting.regions import (
+from lance_gateway.pipeline.snapshotting.regions import (
     CommittedSnapshots,
     SnapshotJob,
     SnapshotPolicy,

@@ -17,16 +17,16 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any, Final
 
-from memwal.errors import PreconditionError, UnavailableError, UnsupportedError
-from memwal.regions.log_values import BLOB_SUFFIX
-from memwal.regions.manifest import RegionManifest, manifest_directory, parse_manifest_version
-from memwal.regions.wal import (
+from lance_gateway.memwal.errors import PreconditionError, UnavailableError, UnsupportedError
+from lance_gateway.memwal.regions.log_values import BLOB_SUFFIX
+from lance_gateway.memwal.regions.manifest import RegionManifest, manifest_directory, parse_manifest_version
+from lance_gateway.memwal.regions.wal import (
     find_last_wal_position,
     parse_wal_entry_position,
     wal_directory,
     wal_entry_path,
 )
-from memwal.storage.files import (
+from lance_gateway.memwal.storage.files import (
     MEM_WAL,
     VERSIONS,
     Storage,
@@ -34,11 +34,18 @@ from memwal.storage.files import (
     parse_base_manifest_version,
     region_directory,
 )
-from memwal.storage.schemas import MARK, Schemas
-from memwal.storage.table_names import MAIN_SCHEMA
-from pipeline.jobs.lake import Lake, LakeTable, NoMemWalError, RegionState, TableState, keeps_in_place
-from pipeline.jobs.runners import Progress, Runner, Threads, ignore_progress
-from pipeline.snapshotting.copies import (
+from lance_gateway.memwal.storage.schemas import MARK, Schemas
+from lance_gateway.memwal.storage.table_names import MAIN_SCHEMA
+from lance_gateway.pipeline.jobs.lake import (
+    Lake,
+    LakeTable,
+    NoMemWalError,
+    RegionState,
+    TableState,
+    keeps_in_place,
+)
+from lance_gateway.pipeline.jobs.runners import Progress, Runner, Threads, ignore_progress
+from lance_gateway.pipeline.snapshotting.copies import (
     FILES,
     Backup,
     CopiedFile,

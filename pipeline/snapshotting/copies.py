@@ -14,10 +14,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from memwal.errors import CorruptDataError, InvalidInputError, NotFoundError, UnsupportedError
-from memwal.storage.files import Storage
-from memwal.storage.schemas import Schemas
-from memwal.storage.table_names import MAIN_SCHEMA, VIEW_SUFFIX, TableName
+from lance_gateway.memwal.errors import CorruptDataError, InvalidInputError, NotFoundError, UnsupportedError
+from lance_gateway.memwal.storage.files import Storage
+from lance_gateway.memwal.storage.schemas import Schemas
+from lance_gateway.memwal.storage.table_names import MAIN_SCHEMA, VIEW_SUFFIX, TableName
 
 FORMAT: Final = 1
 BACKUP_SUFFIX: Final = ".backup"

@@ -13,15 +13,15 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from memwal.base.index_details import replace_details
-from memwal.base.versions import commit_next
-from memwal.errors import CorruptDataError, InvalidInputError, UnavailableError
-from memwal.regions.manifest import RegionManifest, commit_manifest
-from memwal.regions.region_snapshots import decode_region_snapshots, encode_region_snapshots
-from memwal.regions.wal import find_last_wal_position, wal_entry_path
-from memwal.storage.files import Storage
-from pipeline.jobs.lake import LakeTable, RegionState, TableState, keeps_in_place
-from pipeline.jobs.runners import Progress, ignore_progress
+from lance_gateway.memwal.base.index_details import replace_details
+from lance_gateway.memwal.base.versions import commit_next
+from lance_gateway.memwal.errors import CorruptDataError, InvalidInputError, UnavailableError
+from lance_gateway.memwal.regions.manifest import RegionManifest, commit_manifest
+from lance_gateway.memwal.regions.region_snapshots import decode_region_snapshots, encode_region_snapshots
+from lance_gateway.memwal.regions.wal import find_last_wal_position, wal_entry_path
+from lance_gateway.memwal.storage.files import Storage
+from lance_gateway.pipeline.jobs.lake import LakeTable, RegionState, TableState, keeps_in_place
+from lance_gateway.pipeline.jobs.runners import Progress, ignore_progress
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from memwal.errors import AlreadyExistsError, CorruptDataError, InvalidInputError, UnsupportedError
-from memwal.regions.manifest import version_hint_path
-from memwal.storage.files import VERSIONS, Storage, parse_base_manifest_version
-from memwal.storage.schemas import MARK, Schemas
-from memwal.storage.table_names import TableName
-from pipeline.jobs.runners import Progress, Runner, Threads, ignore_progress
-from pipeline.snapshotting.copies import (
+from lance_gateway.memwal.errors import (
+    AlreadyExistsError,
+    CorruptDataError,
+    InvalidInputError,
+    UnsupportedError,
+)
+from lance_gateway.memwal.regions.manifest import version_hint_path
+from lance_gateway.memwal.storage.files import VERSIONS, Storage, parse_base_manifest_version
+from lance_gateway.memwal.storage.schemas import MARK, Schemas
+from lance_gateway.memwal.storage.table_names import TableName
+from lance_gateway.pipeline.jobs.runners import Progress, Runner, Threads, ignore_progress
+from lance_gateway.pipeline.snapshotting.copies import (
     Backup,
     CopiedFile,
     is_view,

@@ -3,6 +3,6 @@
 Nothing of it is imported before it is needed: Spark's workers load what a task uses, and no more.
 """
 
-from pipeline.source.datasource import LanceGatewayDataSource, register
+from lance_gateway.pipeline.source.datasource import LanceGatewayDataSource, register
 
 __all__ = ["LanceGatewayDataSource", "register"]

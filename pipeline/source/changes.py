@@ -14,10 +14,10 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
-from memwal.errors import InvalidInputError
-from pipeline.source.client import raise_first
-from pipeline.source.options import Options, quote_text
-from pipeline.source.reading import GatewayReader, read_position
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.pipeline.source.client import raise_first
+from lance_gateway.pipeline.source.options import Options, quote_text
+from lance_gateway.pipeline.source.reading import GatewayReader, read_position
 
 _POSITION = "position"
 

@@ -18,7 +18,7 @@ from google.protobuf.any_pb2 import Any as Packed
 from google.protobuf.message import DecodeError, Message
 from pyarrow import flight
 
-from memwal.errors import (
+from lance_gateway.memwal.errors import (
     InvalidInputError,
     LanceGatewayError,
     NotFoundError,
@@ -26,11 +26,17 @@ from memwal.errors import (
     UnavailableError,
     UnsupportedError,
 )
-from memwal.storage.table_names import TableName
-from pipeline.source.options import Login, Options
-from protos import flight_pb2
-from protos import flight_sql_pb2 as sql
-from protos.flight_sql import FlightSqlConnection, build_bearer_header, format_error, pack, read_tls_files
+from lance_gateway.memwal.storage.table_names import TableName
+from lance_gateway.pipeline.source.options import Login, Options
+from lance_gateway.protos import flight_pb2
+from lance_gateway.protos import flight_sql_pb2 as sql
+from lance_gateway.protos.flight_sql import (
+    FlightSqlConnection,
+    build_bearer_header,
+    format_error,
+    pack,
+    read_tls_files,
+)
 
 
 class LanceGatewaySourceError(Exception):

@@ -17,8 +17,8 @@ from pyspark.sql.types import StructType
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from pipeline.source.options import Options
-    from pipeline.source.writing import Target
+    from lance_gateway.pipeline.source.options import Options
+    from lance_gateway.pipeline.source.writing import Target
 
 NAME = "lance_gateway"
 _PUSHING = "pyspark.sql.worker.data_source_pushdown_filters"
@@ -41,9 +41,9 @@ class LanceGatewayDataSource(DataSource):
 
     def schema(self) -> StructType:
         """Columns of what is read; the gateway is asked, and executes nothing."""
-        from pipeline.source.client import raise_first  # noqa: PLC0415 - a registered source costs nothing
-        from pipeline.source.reading import columns_of, reorder_columns  # noqa: PLC0415
-        from pipeline.source.types import spark_schema  # noqa: PLC0415
+        from lance_gateway.pipeline.source.client import raise_first  # noqa: PLC0415 - a registered source costs nothing
+        from lance_gateway.pipeline.source.reading import columns_of, reorder_columns  # noqa: PLC0415
+        from lance_gateway.pipeline.source.types import spark_schema  # noqa: PLC0415
 
         with raise_first():
             options = self._options(writing=False)
@@ -51,8 +51,8 @@ class LanceGatewayDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader."""
-        from pipeline.source.client import raise_first  # noqa: PLC0415
-        from pipeline.source.reading import GatewayReader, PushingReader  # noqa: PLC0415
+        from lance_gateway.pipeline.source.client import raise_first  # noqa: PLC0415
+        from lance_gateway.pipeline.source.reading import GatewayReader, PushingReader  # noqa: PLC0415
 
         with raise_first():
             made = PushingReader if _PUSHING in sys.modules else GatewayReader
@@ -60,33 +60,33 @@ class LanceGatewayDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """Return the reader of a stream of changes."""
-        from pipeline.source.changes import ChangesStreamReader  # noqa: PLC0415
-        from pipeline.source.client import raise_first  # noqa: PLC0415
+        from lance_gateway.pipeline.source.changes import ChangesStreamReader  # noqa: PLC0415
+        from lance_gateway.pipeline.source.client import raise_first  # noqa: PLC0415
 
         with raise_first():
             return ChangesStreamReader(self._options(writing=False), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001 - Spark's
         """Return the writer of a DataFrame."""
-        from pipeline.source.writing import GatewayWriter  # noqa: PLC0415
+        from lance_gateway.pipeline.source.writing import GatewayWriter  # noqa: PLC0415
 
         return GatewayWriter(self._target(schema, overwrite=overwrite))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: FBT001, N802
         """Return the writer of a stream."""
-        from pipeline.source.writing import GatewayStreamWriter  # noqa: PLC0415
+        from lance_gateway.pipeline.source.writing import GatewayStreamWriter  # noqa: PLC0415
 
         return GatewayStreamWriter(self._target(schema, overwrite=overwrite))
 
     def _target(self, schema: StructType, *, overwrite: bool) -> Target:
-        from pipeline.source.client import raise_first  # noqa: PLC0415
-        from pipeline.source.writing import Target  # noqa: PLC0415
+        from lance_gateway.pipeline.source.client import raise_first  # noqa: PLC0415
+        from lance_gateway.pipeline.source.writing import Target  # noqa: PLC0415
 
         with raise_first():
             return Target.of(self._options(writing=True), schema, overwrite=overwrite)
 
     def _options(self, *, writing: bool) -> Options:
-        from pipeline.source.options import Options, refuse  # noqa: PLC0415
+        from lance_gateway.pipeline.source.options import Options, refuse  # noqa: PLC0415
 
         refuse(self.options, writing=writing)
         return Options.of(self.options, parallelism=self.parallelism)

@@ -15,14 +15,14 @@ import pyarrow as pa
 from google.protobuf.any_pb2 import Any as Packed
 from google.protobuf.message import DecodeError
 
-from memwal.errors import InvalidInputError, PreconditionError
-from pipeline.source.options import Options
-from planner.engine import QueryEngine
-from planner.plans.scan_parts import ScanPart
-from planner.scans.settings import SessionSettings, exclude_shortcuts
-from planner.tables.sources.snapshot import Consistency
-from planner.tables.state.catalog import Catalog
-from protos import gateway_pb2 as own
+from lance_gateway.memwal.errors import InvalidInputError, PreconditionError
+from lance_gateway.pipeline.source.options import Options
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.plans.scan_parts import ScanPart
+from lance_gateway.planner.scans.settings import SessionSettings, exclude_shortcuts
+from lance_gateway.planner.tables.sources.snapshot import Consistency
+from lance_gateway.planner.tables.state.catalog import Catalog
+from lance_gateway.protos import gateway_pb2 as own
 
 _PACKAGE = "lance-gateway"
 _ENGINES = 4

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import datasource as of
 
-from pipeline.source.options import quote_name
+from lance_gateway.pipeline.source.options import quote_name
 
 MAX_VALUES = 1000
 MAX_TEXT_BYTES = 1 << 14

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Literal, TypeAlias, cast
 
-from memwal.errors import InvalidInputError
-from memwal.storage.table_names import split_name
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.memwal.storage.table_names import split_name
 
 Mode: TypeAlias = Literal["gateway", "direct"]
 MODES: tuple[Mode, ...] = ("gateway", "direct")

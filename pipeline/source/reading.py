@@ -14,11 +14,23 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
-from memwal.errors import InvalidInputError, NotFoundError, UnavailableError
-from pipeline.source.client import Endpoint, Gateway, call_first_available, raise_first, rotate_urls
-from pipeline.source.filters import translate_filter
-from pipeline.source.options import Options, build_select, describe_options, is_wrapped, quote_text
-from pipeline.source.types import arrow_schema, check_given, conform
+from lance_gateway.memwal.errors import InvalidInputError, NotFoundError, UnavailableError
+from lance_gateway.pipeline.source.client import (
+    Endpoint,
+    Gateway,
+    call_first_available,
+    raise_first,
+    rotate_urls,
+)
+from lance_gateway.pipeline.source.filters import translate_filter
+from lance_gateway.pipeline.source.options import (
+    Options,
+    build_select,
+    describe_options,
+    is_wrapped,
+    quote_text,
+)
+from lance_gateway.pipeline.source.types import arrow_schema, check_given, conform
 
 _RENEWED_SECONDS_BEFORE = 60.0
 
@@ -152,7 +164,7 @@ class GatewayReader(DataSourceReader):
 
     def _batches(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if isinstance(partition, DirectParts):
-            from pipeline.source.direct import rows_of  # noqa: PLC0415 - loads the planner, in executors only
+            from lance_gateway.pipeline.source.direct import rows_of  # noqa: PLC0415 - loads the planner, in executors only
 
             for ticket in partition.tickets:
                 yield from rows_of(ticket, partition.version, self.options)

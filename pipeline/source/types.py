@@ -10,9 +10,9 @@ import pyarrow as pa
 from pyspark.sql import types as spark
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from memwal.columns.stored_fields import is_list
-from memwal.errors import InvalidInputError, UnsupportedError
-from pipeline.source.options import quote_name
+from lance_gateway.memwal.columns.stored_fields import is_list
+from lance_gateway.memwal.errors import InvalidInputError, UnsupportedError
+from lance_gateway.pipeline.source.options import quote_name
 
 MAX_PRECISION = 38
 _PLAIN: dict[pa.DataType, spark.DataType] = {

@@ -14,11 +14,11 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructField, StructType
 
-from memwal.errors import InvalidInputError, PreconditionError, UnsupportedError
-from memwal.storage.table_names import TableName
-from pipeline.source.client import Gateway, call_first_available, raise_first
-from pipeline.source.options import Options, build_select
-from pipeline.source.types import cast, check_given
+from lance_gateway.memwal.errors import InvalidInputError, PreconditionError, UnsupportedError
+from lance_gateway.memwal.storage.table_names import TableName
+from lance_gateway.pipeline.source.client import Gateway, call_first_available, raise_first
+from lance_gateway.pipeline.source.options import Options, build_select
+from lance_gateway.pipeline.source.types import cast, check_given
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import stat
 import sys
@@ -14,7 +15,7 @@ from importlib import metadata
 from io import BytesIO
 from pathlib import Path, PurePosixPath
 
-from memwal.errors import InvalidInputError, UnavailableError
+from lance_gateway.memwal.errors import InvalidInputError, UnavailableError
 
 FOLDER = "environment"
 """Where Spark unpacks the archive, in the working directory of an executor."""
@@ -137,10 +138,12 @@ def _list_python() -> Iterator[tuple[str, Path]]:
 
 
 def _list_folder(folder: Path, into: str) -> Iterator[tuple[str, Path]]:
-    for path in sorted(folder.rglob("*")):
-        inside = path.relative_to(folder)
-        if path.is_file() and not _is_left_out(inside) and path.suffix != ".a":
-            yield f"{into}/{inside.as_posix()}", path
+    # Packages of a clone are links.
+    for parent, _, names in os.walk(folder, followlinks=True):
+        for path in sorted(Path(parent, name) for name in names):
+            inside = path.relative_to(folder)
+            if path.is_file() and not _is_left_out(inside) and path.suffix != ".a":
+                yield f"{into}/{inside.as_posix()}", path
 
 
 def _is_left_out(path: PurePosixPath | Path) -> bool:

@@ -20,9 +20,9 @@ from functools import cache
 from importlib import metadata
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
-from memwal import errors
-from memwal.errors import LanceGatewayError, PreconditionError, UnavailableError
-from memwal.writing import FencedError, NotOwnerError, OutcomeUnknownError
+from lance_gateway.memwal import errors
+from lance_gateway.memwal.errors import LanceGatewayError, PreconditionError, UnavailableError
+from lance_gateway.memwal.writing import FencedError, NotOwnerError, OutcomeUnknownError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

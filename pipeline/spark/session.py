@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from memwal.errors import InvalidInputError, PreconditionError, UnavailableError
-from pipeline.spark.archive import FOLDER, PYTHON
+from lance_gateway.memwal.errors import InvalidInputError, PreconditionError, UnavailableError
+from lance_gateway.pipeline.spark.archive import FOLDER, PYTHON
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

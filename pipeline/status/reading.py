@@ -4,18 +4,18 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from memwal.base.index_details import (
+from lance_gateway.memwal.base.index_details import (
     BaseManifest,
     MemWalIndexDetails,
     list_merged_generations,
     read_base_manifest,
 )
-from memwal.errors import CorruptDataError, LanceGatewayError
-from memwal.regions.manifest import RegionManifest, list_regions, read_latest_manifests
-from memwal.regions.region_ids import find_duplicate_regions, is_retired
-from memwal.regions.wal import find_last_wal_position, read_wal_entry, wal_entry_path
-from memwal.storage.files import Storage, generation_directory
-from pipeline.jobs.lake import LakeTable, RegionState
+from lance_gateway.memwal.errors import CorruptDataError, LanceGatewayError
+from lance_gateway.memwal.regions.manifest import RegionManifest, list_regions, read_latest_manifests
+from lance_gateway.memwal.regions.region_ids import find_duplicate_regions, is_retired
+from lance_gateway.memwal.regions.wal import find_last_wal_position, read_wal_entry, wal_entry_path
+from lance_gateway.memwal.storage.files import Storage, generation_directory
+from lance_gateway.pipeline.jobs.lake import LakeTable, RegionState
 
 _NANOSECONDS = 1_000_000_000
 

@@ -12,7 +12,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from pipeline.status.reading import RegionStatus, TableStatus
+from lance_gateway.pipeline.status.reading import RegionStatus, TableStatus
 
 _Of: TypeAlias = tuple[str, str, Callable[[TableStatus], float | None]]
 

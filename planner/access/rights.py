@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Protocol
 
-from memwal.errors import InvalidInputError
-from memwal.storage.table_names import SearchPath, TableName, is_temporary_schema
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.memwal.storage.table_names import SearchPath, TableName, is_temporary_schema
 
 
 @dataclass(frozen=True, slots=True)

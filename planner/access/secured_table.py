@@ -9,14 +9,14 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from memwal.errors import InvalidInputError
-from memwal.rules import drop_default
-from memwal.storage.table_names import TableName
-from planner.access.rights import TableAccess
-from planner.access.table_policy import TablePolicy, plan_policy, policy_mismatch_error
-from planner.tables.sources.base_table import BaseTable
-from planner.tables.state.extended_tables import ROW_NUMBER
-from planner.tables.state.table import Table
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.memwal.rules import drop_default
+from lance_gateway.memwal.storage.table_names import TableName
+from lance_gateway.planner.access.rights import TableAccess
+from lance_gateway.planner.access.table_policy import TablePolicy, plan_policy, policy_mismatch_error
+from lance_gateway.planner.tables.sources.base_table import BaseTable
+from lance_gateway.planner.tables.state.extended_tables import ROW_NUMBER
+from lance_gateway.planner.tables.state.table import Table
 
 logger = logging.getLogger(__name__)
 

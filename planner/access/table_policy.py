@@ -22,19 +22,19 @@ import pyarrow.dataset as pads
 from datafusion import DataFrame, Expr
 from datafusion.expr import EmptyRelation
 
-from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError
-from memwal.rules.expressions import shorten_reason
-from memwal.transforms.determinism import find_unstable_parts, list_subexpressions
-from planner.access.rights import TableAccess
-from planner.bridge.plan_shape import find_direct_shape
-from planner.bridge.row_expressions import (
+from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError
+from lance_gateway.memwal.rules.expressions import shorten_reason
+from lance_gateway.memwal.transforms.determinism import find_unstable_parts, list_subexpressions
+from lance_gateway.planner.access.rights import TableAccess
+from lance_gateway.planner.bridge.plan_shape import find_direct_shape
+from lance_gateway.planner.bridge.row_expressions import (
     ROW_FUNCTIONS,
     evaluate,
     policy_context,
     rewrite_expression,
     run_on_own_thread,
 )
-from planner.predicates.predicate import Predicate, decode
+from lance_gateway.planner.predicates.predicate import Predicate, decode
 
 logger = logging.getLogger(__name__)
 

@@ -6,10 +6,10 @@ import difflib
 from collections.abc import Sequence
 from typing import Protocol
 
-from memwal.errors import UnknownNameError
-from memwal.storage.table_names import TableName
-from planner.sql.text.tokens import fold
-from planner.tables.state.extended_tables import split_extension
+from lance_gateway.memwal.errors import UnknownNameError
+from lance_gateway.memwal.storage.table_names import TableName
+from lance_gateway.planner.sql.text.tokens import fold
+from lance_gateway.planner.tables.state.extended_tables import split_extension
 
 
 class SchemaNames(Protocol):

@@ -9,17 +9,17 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from memwal.errors import NotFoundError, PreconditionError
-from memwal.storage.table_names import MAIN_SCHEMA, TableName
-from planner.access.rights import UNRESTRICTED, Access, FullAccess, SessionAccess, TableAccess
-from planner.access.secured_table import SecuredTable
-from planner.access.unknown_names import unknown_name_error
-from planner.sql.text.as_of import AsOf
-from planner.tables.state.catalog import Catalog
-from planner.tables.state.extended_tables import Extension, extend_table, split_extension
-from planner.tables.state.past.noted_tables import find_state
-from planner.tables.state.past.past_table import check_past_access
-from planner.tables.state.table import Table
+from lance_gateway.memwal.errors import NotFoundError, PreconditionError
+from lance_gateway.memwal.storage.table_names import MAIN_SCHEMA, TableName
+from lance_gateway.planner.access.rights import UNRESTRICTED, Access, FullAccess, SessionAccess, TableAccess
+from lance_gateway.planner.access.secured_table import SecuredTable
+from lance_gateway.planner.access.unknown_names import unknown_name_error
+from lance_gateway.planner.sql.text.as_of import AsOf
+from lance_gateway.planner.tables.state.catalog import Catalog
+from lance_gateway.planner.tables.state.extended_tables import Extension, extend_table, split_extension
+from lance_gateway.planner.tables.state.past.noted_tables import find_state
+from lance_gateway.planner.tables.state.past.past_table import check_past_access
+from lance_gateway.planner.tables.state.table import Table
 
 SYSTEM_SCHEMA = "system"
 SYSTEM_SCHEMAS = frozenset({SYSTEM_SCHEMA, "information_schema"})

@@ -14,58 +14,71 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from memwal.errors import InvalidInputError, LanceGatewayError, copy_error
-from memwal.storage.table_names import CATALOG, MAIN_SCHEMA, TableName, split_name
-from planner.access.visible_catalog import SYSTEM_SCHEMA
-from planner.binding.bound_statement import (
+from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError, copy_error
+from lance_gateway.memwal.storage.table_names import CATALOG, MAIN_SCHEMA, TableName, split_name
+from lance_gateway.planner.access.visible_catalog import SYSTEM_SCHEMA
+from lance_gateway.planner.binding.bound_statement import (
     BoundStatement,
     StatementKind,
     VectorsStatement,
 )
-from planner.binding.changes.calls import CHANGES, read_changes_call, write_changes
-from planner.binding.changes.positions import (
+from lance_gateway.planner.binding.changes.calls import CHANGES, read_changes_call, write_changes
+from lance_gateway.planner.binding.changes.positions import (
     STATE_FUNCTIONS,
     PositionCall,
     read_position_call,
     write_position,
 )
-from planner.binding.distance_operators import (
+from lance_gateway.planner.binding.distance_operators import (
     DISTANCE_WORDS,
     SPLIT_OPERATORS,
     find_called_distances,
     find_vector_names,
     rewrite_distances,
 )
-from planner.binding.key_query import find_key_query
-from planner.binding.names import Meaning, NameResolver, StatementNames, ViewTrail
-from planner.binding.statement_kinds import classify_statement, drop_format
-from planner.binding.tools.postgres_words import postgres_words
-from planner.binding.tools.session_functions import Asker, name_asker
-from planner.binding.tools.show_lists import LISTED, list_by_query, show_table, shows_table
-from planner.binding.value_types import find_computed
-from planner.bridge.json.functions import JSON_FUNCTIONS
-from planner.search.search_call import (
+from lance_gateway.planner.binding.key_query import find_key_query
+from lance_gateway.planner.binding.names import Meaning, NameResolver, StatementNames, ViewTrail
+from lance_gateway.planner.binding.statement_kinds import classify_statement, drop_format
+from lance_gateway.planner.binding.tools.postgres_words import postgres_words
+from lance_gateway.planner.binding.tools.session_functions import Asker, name_asker
+from lance_gateway.planner.binding.tools.show_lists import LISTED, list_by_query, show_table, shows_table
+from lance_gateway.planner.binding.value_types import find_computed
+from lance_gateway.planner.bridge.json.functions import JSON_FUNCTIONS
+from lance_gateway.planner.search.search_call import (
     SearchFunction,
     exclude_subqueries,
     find_search_function,
     read_call,
     render_subquery,
 )
-from planner.sql.dialects.names import NamedTable
-from planner.sql.forms import FORMS, write_forms
-from planner.sql.text.edits import Edit, Piece, Slot, splice
-from planner.sql.text.limits import SHALLOW_WORDS, SIZE_WORDS, check_depth, check_literal_sizes, find_sizes
-from planner.sql.text.references import (
+from lance_gateway.planner.sql.dialects.names import NamedTable
+from lance_gateway.planner.sql.forms import FORMS, write_forms
+from lance_gateway.planner.sql.text.edits import Edit, Piece, Slot, splice
+from lance_gateway.planner.sql.text.limits import (
+    SHALLOW_WORDS,
+    SIZE_WORDS,
+    check_depth,
+    check_literal_sizes,
+    find_sizes,
+)
+from lance_gateway.planner.sql.text.references import (
     MAX_RELATIONS,
     FunctionSite,
     References,
     TableSite,
     find_references,
 )
-from planner.sql.text.row_lineage import LINEAGE_WORDS, LineageScopes
-from planner.sql.text.tokens import VECTOR, PlacedMessage, SqlText, number_parameters, quote, tokenize
-from planner.system.catalogs.functions import OWN_NAMES
-from planner.tables.state.extended_tables import Extension, split_extension
+from lance_gateway.planner.sql.text.row_lineage import LINEAGE_WORDS, LineageScopes
+from lance_gateway.planner.sql.text.tokens import (
+    VECTOR,
+    PlacedMessage,
+    SqlText,
+    number_parameters,
+    quote,
+    tokenize,
+)
+from lance_gateway.planner.system.catalogs.functions import OWN_NAMES
+from lance_gateway.planner.tables.state.extended_tables import Extension, split_extension
 
 
 def bind(

@@ -12,18 +12,18 @@ from typing import Literal
 
 import pyarrow as pa
 
-from memwal.errors import InvalidInputError
-from memwal.storage.table_names import TableName
-from memwal.transforms.determinism import has_unstable_call
-from planner.binding.key_query import KeyQuery
-from planner.bridge.distance_functions import is_vector_type
-from planner.bridge.types.parameter_types import plain_value, sql_literal, sql_type, to_bindable
-from planner.scans.changes.key_parts import KeyPart
-from planner.search.search_call import QueryVectors, SearchCall
-from planner.sql.text.as_of import AsOf
-from planner.sql.text.edits import Piece, Slot
-from planner.sql.text.limits import check_bound_size
-from planner.sql.text.tokens import VECTOR, PlacedMessage
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.memwal.storage.table_names import TableName
+from lance_gateway.memwal.transforms.determinism import has_unstable_call
+from lance_gateway.planner.binding.key_query import KeyQuery
+from lance_gateway.planner.bridge.distance_functions import is_vector_type
+from lance_gateway.planner.bridge.types.parameter_types import plain_value, sql_literal, sql_type, to_bindable
+from lance_gateway.planner.scans.changes.key_parts import KeyPart
+from lance_gateway.planner.search.search_call import QueryVectors, SearchCall
+from lance_gateway.planner.sql.text.as_of import AsOf
+from lance_gateway.planner.sql.text.edits import Piece, Slot
+from lance_gateway.planner.sql.text.limits import check_bound_size
+from lance_gateway.planner.sql.text.tokens import VECTOR, PlacedMessage
 
 MAX_QUERIES = 10_000
 """The number of vectors that one subquery may give."""

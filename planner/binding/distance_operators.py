@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from memwal.errors import InvalidInputError
-from planner.bridge.distance_functions import DISTANCES, Distance
-from planner.sql.text.edits import Edit
-from planner.sql.text.tokens import STRING, SqlText
-from planner.sql.vector_text import format_array, read_vector
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.planner.bridge.distance_functions import DISTANCES, Distance
+from lance_gateway.planner.sql.text.edits import Edit
+from lance_gateway.planner.sql.text.tokens import STRING, SqlText
+from lance_gateway.planner.sql.vector_text import format_array, read_vector
 
 _OPERATORS = {
     "<->": Distance.L2,

@@ -16,11 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from memwal.storage.table_names import TableName
-from planner.sql.forms import number_placeholders
-from planner.sql.text.tokens import SqlText
-from planner.sql.tree.dialect import parse_query
-from planner.sql.tree.tree import read_name
+from lance_gateway.memwal.storage.table_names import TableName
+from lance_gateway.planner.sql.forms import number_placeholders
+from lance_gateway.planner.sql.text.tokens import SqlText
+from lance_gateway.planner.sql.tree.dialect import parse_query
+from lance_gateway.planner.sql.tree.tree import read_name
 
 _INT64_MAX = 2**63 - 1
 _CLAUSES = frozenset({"expressions", "from_", "where", "limit"})

@@ -10,23 +10,29 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, UnsupportedError, copy_error
-from memwal.storage.table_names import CATALOG, TableName
-from planner.access.unknown_names import unknown_name_error
-from planner.access.visible_catalog import SYSTEM_SCHEMA
-from planner.binding.bound_statement import ComparedState, TableReference, VectorsStatement
-from planner.bridge.distance_functions import is_vector_type
-from planner.search.search_call import SearchCall
-from planner.sql.dialects.names import KnownNames, NamedTable, PastResolver
-from planner.sql.rules.subqueries import QUALIFIER
-from planner.sql.text.as_of import AsOf
-from planner.sql.text.edits import Edit
-from planner.sql.text.references import QUERY_STARTS, References, TableSite
-from planner.sql.text.tokens import SqlText, fold, quote, tokenize
-from planner.system.catalogs.information_schema import DATAFUSION_TABLES
-from planner.system.catalogs.relations import INFORMATION_SCHEMA, PG_CATALOG
-from planner.system.catalogs.tables import CATALOG_TABLES, name_leaf
-from planner.tables.state.extended_tables import split_extension
+from lance_gateway.memwal.errors import (
+    InvalidInputError,
+    LanceGatewayError,
+    NotFoundError,
+    UnsupportedError,
+    copy_error,
+)
+from lance_gateway.memwal.storage.table_names import CATALOG, TableName
+from lance_gateway.planner.access.unknown_names import unknown_name_error
+from lance_gateway.planner.access.visible_catalog import SYSTEM_SCHEMA
+from lance_gateway.planner.binding.bound_statement import ComparedState, TableReference, VectorsStatement
+from lance_gateway.planner.bridge.distance_functions import is_vector_type
+from lance_gateway.planner.search.search_call import SearchCall
+from lance_gateway.planner.sql.dialects.names import KnownNames, NamedTable, PastResolver
+from lance_gateway.planner.sql.rules.subqueries import QUALIFIER
+from lance_gateway.planner.sql.text.as_of import AsOf
+from lance_gateway.planner.sql.text.edits import Edit
+from lance_gateway.planner.sql.text.references import QUERY_STARTS, References, TableSite
+from lance_gateway.planner.sql.text.tokens import SqlText, fold, quote, tokenize
+from lance_gateway.planner.system.catalogs.information_schema import DATAFUSION_TABLES
+from lance_gateway.planner.system.catalogs.relations import INFORMATION_SCHEMA, PG_CATALOG
+from lance_gateway.planner.system.catalogs.tables import CATALOG_TABLES, name_leaf
+from lance_gateway.planner.tables.state.extended_tables import split_extension
 
 _NOT_PLAIN = re.compile("[^a-z0-9_]")
 _MAX_VIEWS = 64

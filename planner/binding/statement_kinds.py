@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from memwal.errors import UnsupportedError
-from planner.binding.bound_statement import StatementKind
-from planner.sql.text.edits import Edit
-from planner.sql.text.references import QUERY_STARTS
-from planner.sql.text.tokens import SqlText
+from lance_gateway.memwal.errors import UnsupportedError
+from lance_gateway.planner.binding.bound_statement import StatementKind
+from lance_gateway.planner.sql.text.edits import Edit
+from lance_gateway.planner.sql.text.references import QUERY_STARTS
+from lance_gateway.planner.sql.text.tokens import SqlText
 
 _OFFERED: Final = (
     "there are SELECT, WITH, VALUES, EXPLAIN [ANALYZE], DESCRIBE, SHOW, SET, RESET, USE, and INSERT, UPDATE, "

@@ -23,12 +23,12 @@ from typing import Any, ClassVar, Literal, TypeAlias
 from datafusion import DataFrame, SessionContext
 from datafusion.substrait import Consumer, Plan, Serde
 
-from memwal.errors import InvalidInputError, UnsupportedError, is_panic
-from memwal.storage.table_names import MAIN_SCHEMA
-from planner.binding.bind import bind
-from planner.binding.bound_statement import BoundStatement, StatementKind
-from planner.binding.names import NameResolver
-from planner.sql.text.tokens import fold, quote
+from lance_gateway.memwal.errors import InvalidInputError, UnsupportedError, is_panic
+from lance_gateway.memwal.storage.table_names import MAIN_SCHEMA
+from lance_gateway.planner.binding.bind import bind
+from lance_gateway.planner.binding.bound_statement import BoundStatement, StatementKind
+from lance_gateway.planner.binding.names import NameResolver
+from lance_gateway.planner.sql.text.tokens import fold, quote
 
 _WRAPPERS = re.compile(r"^(?:DataFusion error: |Error during planning: |Substrait error: )+")
 _NOT_IMPLEMENTED = "This feature is not implemented:"

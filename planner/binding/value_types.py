@@ -15,8 +15,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from planner.bridge.types.plain_types import plain_type
-from planner.sql.text.tokens import SqlText
+from lance_gateway.planner.bridge.types.plain_types import plain_type
+from lance_gateway.planner.sql.text.tokens import SqlText
 
 _KEY: Final = b"lance-gateway:parameter"
 _OPEN: Final = {_KEY: b"open"}

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from datafusion import ScalarUDF, SessionContext, udf
 
-from memwal.errors import InvalidInputError, LanceGatewayError
+from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError
 
 
 class Distance(Enum):

@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple
 from datafusion.expr import Filter, Join, Projection, SubqueryAlias, TableScan, Union
 from datafusion.plan import LogicalPlan
 
-from planner.bridge.plan_reading import (
+from lance_gateway.planner.bridge.plan_reading import (
     Expression,
     find_output,
     output_name,

@@ -18,7 +18,7 @@ from datafusion import DataFrame, lit
 from datafusion import functions as f
 from datafusion.expr import Aggregate, Projection, SubqueryAlias, TableScan
 
-from planner.bridge.plan_reading import serialize_expression, strip_aliases
+from lance_gateway.planner.bridge.plan_reading import serialize_expression, strip_aliases
 
 
 @dataclass(frozen=True, slots=True)

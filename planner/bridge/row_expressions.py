@@ -21,16 +21,16 @@ import pyarrow as pa
 from datafusion import DataFrame, Expr, SessionConfig, SessionContext, col
 from sqlglot import exp
 
-from memwal.errors import LanceGatewayError, UnsupportedError
-from planner.bridge.json.functions import JSON_FUNCTIONS, WRITERS, register_json
-from planner.bridge.plan_reading import Expression
-from planner.bridge.run_control import raise_panics
-from planner.sql.forms import write_forms_of_expression
-from planner.sql.forms.json_values import TYPED, WRITTEN
-from planner.sql.rules import apply_rules
-from planner.sql.text.limits import check_depth, check_literal_sizes
-from planner.sql.text.tokens import quote, tokenize
-from planner.sql.tree.dialect import parse_query
+from lance_gateway.memwal.errors import LanceGatewayError, UnsupportedError
+from lance_gateway.planner.bridge.json.functions import JSON_FUNCTIONS, WRITERS, register_json
+from lance_gateway.planner.bridge.plan_reading import Expression
+from lance_gateway.planner.bridge.run_control import raise_panics
+from lance_gateway.planner.sql.forms import write_forms_of_expression
+from lance_gateway.planner.sql.forms.json_values import TYPED, WRITTEN
+from lance_gateway.planner.sql.rules import apply_rules
+from lance_gateway.planner.sql.text.limits import check_depth, check_literal_sizes
+from lance_gateway.planner.sql.text.tokens import quote, tokenize
+from lance_gateway.planner.sql.tree.dialect import parse_query
 
 _TABLE = "rows"
 _JSON: Final = re.compile("json", re.IGNORECASE)

@@ -18,10 +18,10 @@ from typing import Any, Protocol, TypeVar, TypeVarTuple
 import pyarrow as pa
 from datafusion import DataFrame, RecordBatch
 
-from execnodes import ExecNode, MeasuredNode, MetricsSet
-from memwal.errors import InvalidInputError, LanceGatewayError, PanicError, is_panic
-from planner.bridge.memory_use import MemoryMeter
-from planner.sql.text.limits import find_makers
+from lance_gateway.execnodes import ExecNode, MeasuredNode, MetricsSet
+from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError, PanicError, is_panic
+from lance_gateway.planner.bridge.memory_use import MemoryMeter
+from lance_gateway.planner.sql.text.limits import find_makers
 
 Arguments = TypeVarTuple("Arguments")
 T = TypeVar("T")

@@ -13,27 +13,32 @@ from typing import Final
 import pyarrow as pa
 from datafusion import DataFrame
 
-from memwal.errors import InvalidInputError
-from planner.access.rights import Access
-from planner.access.visible_catalog import VisibleCatalog
-from planner.binding.bound_statement import BoundStatement
-from planner.binding.substrait import Bound
-from planner.bridge.run_control import RunControl
-from planner.bridge.types.plain_types import bind_values, bindable_schema, normalize_schema, refuse_untyped
-from planner.plans.checks.unplanned_subqueries import (
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.planner.access.rights import Access
+from lance_gateway.planner.access.visible_catalog import VisibleCatalog
+from lance_gateway.planner.binding.bound_statement import BoundStatement
+from lance_gateway.planner.binding.substrait import Bound
+from lance_gateway.planner.bridge.run_control import RunControl
+from lance_gateway.planner.bridge.types.plain_types import (
+    bind_values,
+    bindable_schema,
+    normalize_schema,
+    refuse_untyped,
+)
+from lance_gateway.planner.plans.checks.unplanned_subqueries import (
     INVOLVED,
     NESTED,
     UNPLANNED,
     UnplannedSubqueryError,
     has_joined_subqueries,
 )
-from planner.plans.dataframes import Frames
-from planner.plans.errors import misses_columns, result_differs_error, schema_changed_error
-from planner.plans.forms.parameters import NO_PARAMETERS, plan_with_types, represent_types
-from planner.plans.forms.planned_frame import PlannedFrame
-from planner.plans.leaves.resident_tables import NO_RESIDENTS, Residents, ResidentsKey
-from planner.scans.query_run import QueryRun
-from planner.scans.settings import SessionSettings, Shortcut
+from lance_gateway.planner.plans.dataframes import Frames
+from lance_gateway.planner.plans.errors import misses_columns, result_differs_error, schema_changed_error
+from lance_gateway.planner.plans.forms.parameters import NO_PARAMETERS, plan_with_types, represent_types
+from lance_gateway.planner.plans.forms.planned_frame import PlannedFrame
+from lance_gateway.planner.plans.leaves.resident_tables import NO_RESIDENTS, Residents, ResidentsKey
+from lance_gateway.planner.scans.query_run import QueryRun
+from lance_gateway.planner.scans.settings import SessionSettings, Shortcut
 
 KEY_QUERY_SHORTCUTS: Final = frozenset({Shortcut.KEY_QUERIES, Shortcut.KEY_LOOKUPS})
 """Shortcuts of a session in which lookups of keys are not planned."""

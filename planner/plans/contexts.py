@@ -8,8 +8,8 @@ from typing import Final
 
 from datafusion import RuntimeEnvBuilder, SessionConfig, SessionContext
 
-from memwal.storage.table_names import CATALOG, MAIN_SCHEMA
-from planner.bridge.plan_reading import KEEPS_SUBQUERIES, WRONG_RULES
+from lance_gateway.memwal.storage.table_names import CATALOG, MAIN_SCHEMA
+from lance_gateway.planner.bridge.plan_reading import KEEPS_SUBQUERIES, WRONG_RULES
 
 _LOSING_RULES: Final = (
     "simplify_expressions",

@@ -12,44 +12,44 @@ import pyarrow as pa
 from datafusion import DataFrame, SessionContext
 from datafusion.plan import LogicalPlan
 
-from memwal.storage.table_names import TableName
-from planner.access.visible_catalog import VisibleCatalog
-from planner.binding.bind import bind
-from planner.binding.bound_statement import (
+from lance_gateway.memwal.storage.table_names import TableName
+from lance_gateway.planner.access.visible_catalog import VisibleCatalog
+from lance_gateway.planner.binding.bind import bind
+from lance_gateway.planner.binding.bound_statement import (
     BoundStatement,
     StatementKind,
     TableReference,
     check_vectors,
     read_query_vectors,
 )
-from planner.binding.substrait import Bound, BoundPlan
-from planner.bridge.json.functions import WRITERS, register_writer
-from planner.bridge.row_expressions import mark_uuids
-from planner.bridge.run_control import stream_batches
-from planner.bridge.types.plain_types import normalize_schema
-from planner.plans.checks.mistaken_plans import MOVING_RULE, SUSPECT, TOTALS, check_plan
-from planner.plans.checks.null_equal_joins import NULL_SAFE, find_mixing_rules
-from planner.plans.checks.unplanned_subqueries import refuse_unplanned_subqueries
-from planner.plans.contexts import Contexts
-from planner.plans.errors import translate_error
-from planner.plans.forms.corrected_texts import plan_text
-from planner.plans.forms.json_types import mark_json, type_json
-from planner.plans.forms.multisets import MULTISETS, number_equal_rows
-from planner.plans.forms.planned_frame import PlannedFrame, number_names, plan_unique
-from planner.plans.leaves.making import make_leaf
-from planner.plans.leaves.registering import register_tables
-from planner.plans.leaves.resident_tables import NO_RESIDENTS, RESIDENT_ROWS, Residents
-from planner.scans.query_run import QueryRun
-from planner.scans.table_leaf import TableLeaf
-from planner.search.nearest_leaf import configure_leaves
-from planner.search.search_call import SearchCall
-from planner.search.search_scan import build_search_leaf
-from planner.sql.rules import KeptTexts, apply_rules
-from planner.sql.rules.subqueries import keep_conditions_in_place
-from planner.sql.subqueries.rewriting import JoinedStatement, join_subqueries
-from planner.sql.tree.types import Operations
-from planner.tables.state.catalog import Catalog
-from planner.tables.visibility.visibility import Visibility
+from lance_gateway.planner.binding.substrait import Bound, BoundPlan
+from lance_gateway.planner.bridge.json.functions import WRITERS, register_writer
+from lance_gateway.planner.bridge.row_expressions import mark_uuids
+from lance_gateway.planner.bridge.run_control import stream_batches
+from lance_gateway.planner.bridge.types.plain_types import normalize_schema
+from lance_gateway.planner.plans.checks.mistaken_plans import MOVING_RULE, SUSPECT, TOTALS, check_plan
+from lance_gateway.planner.plans.checks.null_equal_joins import NULL_SAFE, find_mixing_rules
+from lance_gateway.planner.plans.checks.unplanned_subqueries import refuse_unplanned_subqueries
+from lance_gateway.planner.plans.contexts import Contexts
+from lance_gateway.planner.plans.errors import translate_error
+from lance_gateway.planner.plans.forms.corrected_texts import plan_text
+from lance_gateway.planner.plans.forms.json_types import mark_json, type_json
+from lance_gateway.planner.plans.forms.multisets import MULTISETS, number_equal_rows
+from lance_gateway.planner.plans.forms.planned_frame import PlannedFrame, number_names, plan_unique
+from lance_gateway.planner.plans.leaves.making import make_leaf
+from lance_gateway.planner.plans.leaves.registering import register_tables
+from lance_gateway.planner.plans.leaves.resident_tables import NO_RESIDENTS, RESIDENT_ROWS, Residents
+from lance_gateway.planner.scans.query_run import QueryRun
+from lance_gateway.planner.scans.table_leaf import TableLeaf
+from lance_gateway.planner.search.nearest_leaf import configure_leaves
+from lance_gateway.planner.search.search_call import SearchCall
+from lance_gateway.planner.search.search_scan import build_search_leaf
+from lance_gateway.planner.sql.rules import KeptTexts, apply_rules
+from lance_gateway.planner.sql.rules.subqueries import keep_conditions_in_place
+from lance_gateway.planner.sql.subqueries.rewriting import JoinedStatement, join_subqueries
+from lance_gateway.planner.sql.tree.types import Operations
+from lance_gateway.planner.tables.state.catalog import Catalog
+from lance_gateway.planner.tables.visibility.visibility import Visibility
 
 _EMPTYING_RULE = "eliminate_filter"
 """The rule that replaces a filter that is never true with an empty relation.

@@ -13,7 +13,7 @@ from typing import ClassVar, Final
 
 import pyarrow as pa
 
-from memwal.errors import (
+from lance_gateway.memwal.errors import (
     InvalidInputError,
     LanceGatewayError,
     PreconditionError,
@@ -21,11 +21,11 @@ from memwal.errors import (
     UnavailableError,
     UnsupportedError,
 )
-from planner.binding.bound_statement import BoundStatement
-from planner.binding.substrait import Bound
-from planner.bridge.run_control import describe_too_large
-from planner.sql.rules.subqueries import QUALIFIER
-from planner.sql.subqueries.expressions import MORE_THAN_ONE
+from lance_gateway.planner.binding.bound_statement import BoundStatement
+from lance_gateway.planner.binding.substrait import Bound
+from lance_gateway.planner.bridge.run_control import describe_too_large
+from lance_gateway.planner.sql.rules.subqueries import QUALIFIER
+from lance_gateway.planner.sql.subqueries.expressions import MORE_THAN_ONE
 
 _PRIVATE_NAME = re.compile(r'"([^"]+)#\d+"|\b(\w+)#\d+\b')
 # How the bindings quote an exception that was raised in Python; clients get only its message.

@@ -19,24 +19,24 @@ from datafusion import DataFrame
 from datafusion.expr import Join, TableScan
 from datafusion.plan import LogicalPlan
 
-from memwal.transforms.determinism import has_unstable_call
-from planner.access.visible_catalog import VisibleCatalog
-from planner.binding.bound_statement import BoundStatement
-from planner.binding.substrait import Bound
-from planner.bridge.join_graph import JoinGraph, read_join_graph
-from planner.bridge.plan_reading import every_node, subquery_plans
-from planner.plans.checks.unplanned_subqueries import NESTED
-from planner.scans.pruning.plan_conditions import (
+from lance_gateway.memwal.transforms.determinism import has_unstable_call
+from lance_gateway.planner.access.visible_catalog import VisibleCatalog
+from lance_gateway.planner.binding.bound_statement import BoundStatement
+from lance_gateway.planner.binding.substrait import Bound
+from lance_gateway.planner.bridge.join_graph import JoinGraph, read_join_graph
+from lance_gateway.planner.bridge.plan_reading import every_node, subquery_plans
+from lance_gateway.planner.plans.checks.unplanned_subqueries import NESTED
+from lance_gateway.planner.scans.pruning.plan_conditions import (
     NO_CONDITIONS,
     Condition,
     PlanConditions,
     read_plan_conditions,
 )
-from planner.scans.pruning.region_values import tells_of_rows
-from planner.scans.pruning.scalars import list_columns
-from planner.scans.query_run import QueryRun
-from planner.scans.query_run import TableScan as LeafScan
-from planner.scans.settings import Shortcut
+from lance_gateway.planner.scans.pruning.region_values import tells_of_rows
+from lance_gateway.planner.scans.pruning.scalars import list_columns
+from lance_gateway.planner.scans.query_run import QueryRun
+from lance_gateway.planner.scans.query_run import TableScan as LeafScan
+from lance_gateway.planner.scans.settings import Shortcut
 
 _OUTER: Final = re.compile(r"\b(?:left|right|full|outer)\b", re.IGNORECASE)
 """What a text with outer joins has."""

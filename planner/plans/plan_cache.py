@@ -10,11 +10,11 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from memwal.errors import LanceGatewayError
-from planner.access.rights import Access
-from planner.binding.value_types import settle_types
-from planner.plans.prepared_query import PreparedQuery
-from planner.scans.settings import SessionSettings
+from lance_gateway.memwal.errors import LanceGatewayError
+from lance_gateway.planner.access.rights import Access
+from lance_gateway.planner.binding.value_types import settle_types
+from lance_gateway.planner.plans.prepared_query import PreparedQuery
+from lance_gateway.planner.scans.settings import SessionSettings
 
 MAX_PLANS = 1024
 """The number of statements of usual length whose plans are kept."""

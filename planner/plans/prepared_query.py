@@ -11,27 +11,31 @@ from functools import cached_property
 import pyarrow as pa
 from datafusion import DataFrame
 
-from execnodes import KeySet, MetricsSet
-from memwal.errors import LanceGatewayError, UnsupportedError
-from planner.binding.bound_statement import BoundStatement, StatementKind
-from planner.bridge.plan_shape import find_direct_shape
-from planner.bridge.run_control import RunControl, describe_panics, stream_batches
-from planner.bridge.types.plain_types import conform
-from planner.plans.checked_query import KEY_QUERY_SHORTCUTS, Task
-from planner.plans.errors import schema_changed_error, translate_error
-from planner.plans.learned import ConditionReader, Learned, forget_values, learn
-from planner.plans.leaves.resident_tables import are_answered_right, load_residents, may_have_residents
-from planner.plans.leaves.system_leaf import plain_system_rows
-from planner.plans.scan_parts import DividedQuery, read_direct_scan
-from planner.scans.explain.objects import explain_as_json
-from planner.scans.explain.texts import explain_plans
-from planner.scans.failures import retry_if_files_vanish
-from planner.scans.query_run import QueryRun
-from planner.scans.settings import SessionSettings, Shortcut
-from planner.search.search_call import SearchCall
-from planner.search.search_scan import DirectSearch, build_search_leaf, read_direct_search
-from planner.tables.sources.base_table import BaseTable
-from planner.tables.state.extended_tables import split_extension
+from lance_gateway.execnodes import KeySet, MetricsSet
+from lance_gateway.memwal.errors import LanceGatewayError, UnsupportedError
+from lance_gateway.planner.binding.bound_statement import BoundStatement, StatementKind
+from lance_gateway.planner.bridge.plan_shape import find_direct_shape
+from lance_gateway.planner.bridge.run_control import RunControl, describe_panics, stream_batches
+from lance_gateway.planner.bridge.types.plain_types import conform
+from lance_gateway.planner.plans.checked_query import KEY_QUERY_SHORTCUTS, Task
+from lance_gateway.planner.plans.errors import schema_changed_error, translate_error
+from lance_gateway.planner.plans.learned import ConditionReader, Learned, forget_values, learn
+from lance_gateway.planner.plans.leaves.resident_tables import (
+    are_answered_right,
+    load_residents,
+    may_have_residents,
+)
+from lance_gateway.planner.plans.leaves.system_leaf import plain_system_rows
+from lance_gateway.planner.plans.scan_parts import DividedQuery, read_direct_scan
+from lance_gateway.planner.scans.explain.objects import explain_as_json
+from lance_gateway.planner.scans.explain.texts import explain_plans
+from lance_gateway.planner.scans.failures import retry_if_files_vanish
+from lance_gateway.planner.scans.query_run import QueryRun
+from lance_gateway.planner.scans.settings import SessionSettings, Shortcut
+from lance_gateway.planner.search.search_call import SearchCall
+from lance_gateway.planner.search.search_scan import DirectSearch, build_search_leaf, read_direct_search
+from lance_gateway.planner.tables.sources.base_table import BaseTable
+from lance_gateway.planner.tables.state.extended_tables import split_extension
 
 MAX_CONSTANT_BYTES = 1 << 16
 MAX_PLAN_SECONDS = 1.0

@@ -10,30 +10,36 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from execnodes import KeySet
-from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError, UnsupportedError, is_panic
-from memwal.storage.local import LocalBackend
-from planner.access.rights import FULL_ACCESS, Access
-from planner.access.secured_table import SecuredTable
-from planner.access.visible_catalog import SystemTable, VisibleCatalog
-from planner.binding.bind import bind
-from planner.binding.substrait import Bound, bind_plan
-from planner.binding.tools.postgres_words import speak_datafusion_sql
-from planner.binding.value_types import settle_types
-from planner.bridge.run_control import RunControl, describe_panics
-from planner.plans.checks.unplanned_subqueries import NESTED, UNPLANNED, UnplannedSubqueryError
-from planner.plans.dataframes import Frames
-from planner.plans.errors import QueryFailedError, schema_changed_error
-from planner.plans.leaves.resident_tables import RESIDENT_ROWS
-from planner.plans.plan_cache import MAX_PLANS, PlanCache, StatementKey, find_typed
-from planner.plans.prepared_query import PreparedQuery
-from planner.scans.failures import retry_if_files_vanish
-from planner.scans.query_run import QueryRun
-from planner.scans.settings import DEFAULT_SETTINGS, SessionSettings, Shortcut
-from planner.sql.dialects.translate import NATIVE, note_translation, to_native
-from planner.sql.subqueries.rewriting import MistakenSubqueryError
-from planner.system.catalog import list_system_tables
-from planner.tables.state.catalog import Catalog
+from lance_gateway.execnodes import KeySet
+from lance_gateway.memwal.errors import (
+    InvalidInputError,
+    LanceGatewayError,
+    PreconditionError,
+    UnsupportedError,
+    is_panic,
+)
+from lance_gateway.memwal.storage.local import LocalBackend
+from lance_gateway.planner.access.rights import FULL_ACCESS, Access
+from lance_gateway.planner.access.secured_table import SecuredTable
+from lance_gateway.planner.access.visible_catalog import SystemTable, VisibleCatalog
+from lance_gateway.planner.binding.bind import bind
+from lance_gateway.planner.binding.substrait import Bound, bind_plan
+from lance_gateway.planner.binding.tools.postgres_words import speak_datafusion_sql
+from lance_gateway.planner.binding.value_types import settle_types
+from lance_gateway.planner.bridge.run_control import RunControl, describe_panics
+from lance_gateway.planner.plans.checks.unplanned_subqueries import NESTED, UNPLANNED, UnplannedSubqueryError
+from lance_gateway.planner.plans.dataframes import Frames
+from lance_gateway.planner.plans.errors import QueryFailedError, schema_changed_error
+from lance_gateway.planner.plans.leaves.resident_tables import RESIDENT_ROWS
+from lance_gateway.planner.plans.plan_cache import MAX_PLANS, PlanCache, StatementKey, find_typed
+from lance_gateway.planner.plans.prepared_query import PreparedQuery
+from lance_gateway.planner.scans.failures import retry_if_files_vanish
+from lance_gateway.planner.scans.query_run import QueryRun
+from lance_gateway.planner.scans.settings import DEFAULT_SETTINGS, SessionSettings, Shortcut
+from lance_gateway.planner.sql.dialects.translate import NATIVE, note_translation, to_native
+from lance_gateway.planner.sql.subqueries.rewriting import MistakenSubqueryError
+from lance_gateway.planner.system.catalog import list_system_tables
+from lance_gateway.planner.tables.state.catalog import Catalog
 
 _REFUSALS = (InvalidInputError, UnsupportedError, PreconditionError, QueryFailedError)
 """Errors of statements that may be planned otherwise."""

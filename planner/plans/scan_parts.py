@@ -24,21 +24,26 @@ from hashlib import blake2b
 import pyarrow as pa
 from datafusion import DataFrame
 
-from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError, UnavailableError
-from planner.access.secured_table import SecuredTable
-from planner.access.visible_catalog import VisibleCatalog
-from planner.binding.bound_statement import BoundStatement, StatementKind
-from planner.bridge.plan_shape import DirectShape, find_direct_shape
-from planner.bridge.run_control import RunControl
-from planner.bridge.types.plain_types import conform
-from planner.plans.checked_query import CheckedQuery
-from planner.plans.errors import translate_error
-from planner.scans.query_run import QueryRun, TableScan
-from planner.scans.scan_plan import Division
-from planner.scans.settings import SessionSettings, Shortcut
-from planner.tables.sources.snapshot import SnapshotDescription, TableSnapshot
-from planner.tables.state.extended_tables import Extension, split_extension
-from protos import snapshot_pb2
+from lance_gateway.memwal.errors import (
+    InvalidInputError,
+    LanceGatewayError,
+    PreconditionError,
+    UnavailableError,
+)
+from lance_gateway.planner.access.secured_table import SecuredTable
+from lance_gateway.planner.access.visible_catalog import VisibleCatalog
+from lance_gateway.planner.binding.bound_statement import BoundStatement, StatementKind
+from lance_gateway.planner.bridge.plan_shape import DirectShape, find_direct_shape
+from lance_gateway.planner.bridge.run_control import RunControl
+from lance_gateway.planner.bridge.types.plain_types import conform
+from lance_gateway.planner.plans.checked_query import CheckedQuery
+from lance_gateway.planner.plans.errors import translate_error
+from lance_gateway.planner.scans.query_run import QueryRun, TableScan
+from lance_gateway.planner.scans.scan_plan import Division
+from lance_gateway.planner.scans.settings import SessionSettings, Shortcut
+from lance_gateway.planner.tables.sources.snapshot import SnapshotDescription, TableSnapshot
+from lance_gateway.planner.tables.state.extended_tables import Extension, split_extension
+from lance_gateway.protos import snapshot_pb2
 
 
 def read_direct_scan(

@@ -19,7 +19,7 @@ from typing import Final, Literal, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from planner.predicates.arrow_expressions import Call, Field, Node, Value, read_expression
+from lance_gateway.planner.predicates.arrow_expressions import Call, Field, Node, Value, read_expression
 
 Operator: TypeAlias = Literal["=", "!=", "<", "<=", ">", ">="]
 

@@ -26,13 +26,13 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
-from memwal.base.index_details import RegionSpec
-from memwal.regions.manifest import RegionManifest
-from memwal.regions.region_ids import find_duplicate_regions, infer_region_values
-from memwal.regions.region_snapshots import RegionSnapshot
-from planner.predicates.predicate import Predicate, describe
-from planner.predicates.region_fields import FieldSet, SpecField, decode_recorded_keys
-from planner.predicates.value_sets import find_boxes
+from lance_gateway.memwal.base.index_details import RegionSpec
+from lance_gateway.memwal.regions.manifest import RegionManifest
+from lance_gateway.memwal.regions.region_ids import find_duplicate_regions, infer_region_values
+from lance_gateway.memwal.regions.region_snapshots import RegionSnapshot
+from lance_gateway.planner.predicates.predicate import Predicate, describe
+from lance_gateway.planner.predicates.region_fields import FieldSet, SpecField, decode_recorded_keys
+from lance_gateway.planner.predicates.value_sets import find_boxes
 
 Keys: TypeAlias = tuple[Any, ...]
 """What a recorded value may stand for, as `order_key`s: one as a rule, none where that is unknown."""

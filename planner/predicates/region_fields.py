@@ -17,15 +17,15 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memwal.base.index_details import RegionField
-from memwal.errors import LanceGatewayError
-from memwal.transforms.agreement import Row, is_trusted, list_reading_types, list_readings
-from memwal.transforms.buckets import BucketHash
-from memwal.transforms.raw_values import decode_raw, parse_result_type
-from memwal.transforms.transform import Transform
-from memwal.transforms.transforms import DatePart, Identity, build_transform
-from planner.predicates.predicate import format_value
-from planner.predicates.value_sets import Bound, Box, ColumnSet, order_key
+from lance_gateway.memwal.base.index_details import RegionField
+from lance_gateway.memwal.errors import LanceGatewayError
+from lance_gateway.memwal.transforms.agreement import Row, is_trusted, list_reading_types, list_readings
+from lance_gateway.memwal.transforms.buckets import BucketHash
+from lance_gateway.memwal.transforms.raw_values import decode_raw, parse_result_type
+from lance_gateway.memwal.transforms.transform import Transform
+from lance_gateway.memwal.transforms.transforms import DatePart, Identity, build_transform
+from lance_gateway.planner.predicates.predicate import format_value
+from lance_gateway.planner.predicates.value_sets import Bound, Box, ColumnSet, order_key
 
 _MAX_ROWS: Final = 20_000
 _MAX_ROWS_PER_BOX: Final = 2_000

@@ -17,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from execnodes.rows import lance_filter
-from planner.predicates.arrow_expressions import Call, Field, Node, Value, read_expression
-from planner.predicates.predicate import (
+from lance_gateway.execnodes.rows import lance_filter
+from lance_gateway.planner.predicates.arrow_expressions import Call, Field, Node, Value, read_expression
+from lance_gateway.planner.predicates.predicate import (
     And,
     Anything,
     Comparison,

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
-from planner.predicates.predicate import And, Comparison, InList, IsNull, Not, Or, Predicate
+from lance_gateway.planner.predicates.predicate import And, Comparison, InList, IsNull, Not, Or, Predicate
 
 _MAX_BOXES: Final = 2_000
 # Ranges up to this many values of a discrete type count as lists of values.

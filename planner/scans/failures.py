@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
-from memwal.errors import CorruptDataError, LanceGatewayError, UnavailableError
-from planner.tables.sources.base_table import FilesVanishedError
-from planner.tables.sources.generations import GenerationVanishedError
+from lance_gateway.memwal.errors import CorruptDataError, LanceGatewayError, UnavailableError
+from lance_gateway.planner.tables.sources.base_table import FilesVanishedError
+from lance_gateway.planner.tables.sources.generations import GenerationVanishedError
 
 logger = logging.getLogger(__name__)
 

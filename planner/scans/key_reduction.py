@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from execnodes.node import coalesce_batches, never_stop
-from planner.bridge.join_graph import JoinGraph
+from lance_gateway.execnodes.node import coalesce_batches, never_stop
+from lance_gateway.planner.bridge.join_graph import JoinGraph
 
 T = TypeVar("T")
 Member: TypeAlias = Callable[[pa.Array], np.ndarray]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from planner.predicates.pruning import Pruning, RegionAssignments
-from planner.scans.settings import SessionSettings, Shortcut
-from planner.tables.sources.base_table import BaseTable
+from lance_gateway.planner.predicates.pruning import Pruning, RegionAssignments
+from lance_gateway.planner.scans.settings import SessionSettings, Shortcut
+from lance_gateway.planner.tables.sources.base_table import BaseTable
 
 FEW_REGIONS = 8
 """For a point lookup in so few regions, asking their key filters is quicker than evaluating region specs."""

@@ -11,23 +11,30 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from execnodes import ExecNode, KeySet, MeasuredNode, MetricsSet, SecurityBarrierExec, TaskContext
-from execnodes.node import coalesce_batches
-from memwal.errors import LanceGatewayError, PreconditionError, UnavailableError, is_panic
-from planner.access.secured_table import SecuredTable
-from planner.access.table_policy import PolicedRows, TablePolicy
-from planner.bridge.run_control import RunControl, TableRead
-from planner.predicates.arrow_expressions import read_expression
-from planner.predicates.predicate import TRUE, Predicate, conjunction
-from planner.predicates.pruning import Outcome, Pruning, prune_regions
-from planner.predicates.row_filter import build_key_predicate
-from planner.predicates.value_sets import find_key_values
-from planner.scans.failures import conceal_error
-from planner.scans.needed_regions import find_reason_not_to_prune, list_needed_regions
-from planner.scans.pruning.condition_pruning import ScannedTable, prune_by_conditions
-from planner.scans.pruning.plan_conditions import NO_CONDITIONS
-from planner.scans.run_tables import CACHE_SHORTCUTS, RunTables
-from planner.scans.scan_plan import (
+from lance_gateway.execnodes import (
+    ExecNode,
+    KeySet,
+    MeasuredNode,
+    MetricsSet,
+    SecurityBarrierExec,
+    TaskContext,
+)
+from lance_gateway.execnodes.node import coalesce_batches
+from lance_gateway.memwal.errors import LanceGatewayError, PreconditionError, UnavailableError, is_panic
+from lance_gateway.planner.access.secured_table import SecuredTable
+from lance_gateway.planner.access.table_policy import PolicedRows, TablePolicy
+from lance_gateway.planner.bridge.run_control import RunControl, TableRead
+from lance_gateway.planner.predicates.arrow_expressions import read_expression
+from lance_gateway.planner.predicates.predicate import TRUE, Predicate, conjunction
+from lance_gateway.planner.predicates.pruning import Outcome, Pruning, prune_regions
+from lance_gateway.planner.predicates.row_filter import build_key_predicate
+from lance_gateway.planner.predicates.value_sets import find_key_values
+from lance_gateway.planner.scans.failures import conceal_error
+from lance_gateway.planner.scans.needed_regions import find_reason_not_to_prune, list_needed_regions
+from lance_gateway.planner.scans.pruning.condition_pruning import ScannedTable, prune_by_conditions
+from lance_gateway.planner.scans.pruning.plan_conditions import NO_CONDITIONS
+from lance_gateway.planner.scans.run_tables import CACHE_SHORTCUTS, RunTables
+from lance_gateway.planner.scans.scan_plan import (
     Conditions,
     Division,
     divide_conditions,
@@ -35,15 +42,15 @@ from planner.scans.scan_plan import (
     plan_lookup,
     plan_scan,
 )
-from planner.scans.settings import SessionSettings, Shortcut
-from planner.tables.sources.base_table import BaseTable, FilesVanishedError, build_scan_error
-from planner.tables.sources.decoded_columns import DecodedColumns
-from planner.tables.sources.generations import GenerationVanishedError
-from planner.tables.sources.snapshot import SnapshotGoneError, TableSnapshot
-from planner.tables.state.extended_tables import ExtendedTable
-from planner.tables.state.snapshots import SNAPSHOT_ATTEMPTS
-from planner.tables.state.table import Table
-from planner.tables.visibility.visibility import Visibility
+from lance_gateway.planner.scans.settings import SessionSettings, Shortcut
+from lance_gateway.planner.tables.sources.base_table import BaseTable, FilesVanishedError, build_scan_error
+from lance_gateway.planner.tables.sources.decoded_columns import DecodedColumns
+from lance_gateway.planner.tables.sources.generations import GenerationVanishedError
+from lance_gateway.planner.tables.sources.snapshot import SnapshotGoneError, TableSnapshot
+from lance_gateway.planner.tables.state.extended_tables import ExtendedTable
+from lance_gateway.planner.tables.state.snapshots import SNAPSHOT_ATTEMPTS
+from lance_gateway.planner.tables.state.table import Table
+from lance_gateway.planner.tables.visibility.visibility import Visibility
 
 logger = logging.getLogger(__name__)
 

@@ -9,9 +9,9 @@ from typing import Final, TypeAlias
 
 import pyarrow as pa
 
-from planner.predicates.pruning import Pruning
-from planner.scans.query_run import TableScan
-from planner.tables.sources.decoded_columns import DecodedColumns
+from lance_gateway.planner.predicates.pruning import Pruning
+from lance_gateway.planner.scans.query_run import TableScan
+from lance_gateway.planner.tables.sources.decoded_columns import DecodedColumns
 
 Partitions: TypeAlias = list[list[pa.RecordBatch]]
 """The batches of each partition of a table."""

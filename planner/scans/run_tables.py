@@ -14,23 +14,23 @@ import lance
 import numpy as np
 import pyarrow as pa
 
-from execnodes.rows.row_mask import OFFSET_MASK, FragmentMask, RowMask, build_mask
-from execnodes.storage.data_files import StoredFragment
-from memwal.regions.manifest import FlushedGeneration
-from memwal.writing import OwnTail
-from planner.predicates.pruning import RegionAssignments
-from planner.scans.settings import Shortcut, Shortcuts
-from planner.tables.shared.cache import SharedCache
-from planner.tables.sources.base_table import BaseTable
-from planner.tables.sources.caches import ByteCache
-from planner.tables.sources.decoded_columns import StoredColumns
-from planner.tables.sources.generations import GenerationDataset, LayerKeys
-from planner.tables.sources.keys import KeyPlaces, read_physical_keys
-from planner.tables.sources.snapshot import Consistency, TableSnapshot
-from planner.tables.state.table import Table
-from planner.tables.visibility.key_join import KeysAhead
-from planner.tables.visibility.repeated_keys import RepeatedKeys
-from planner.tables.visibility.visibility import SnapshotMasks, Visibility
+from lance_gateway.execnodes.rows.row_mask import OFFSET_MASK, FragmentMask, RowMask, build_mask
+from lance_gateway.execnodes.storage.data_files import StoredFragment
+from lance_gateway.memwal.regions.manifest import FlushedGeneration
+from lance_gateway.memwal.writing import OwnTail
+from lance_gateway.planner.predicates.pruning import RegionAssignments
+from lance_gateway.planner.scans.settings import Shortcut, Shortcuts
+from lance_gateway.planner.tables.shared.cache import SharedCache
+from lance_gateway.planner.tables.sources.base_table import BaseTable
+from lance_gateway.planner.tables.sources.caches import ByteCache
+from lance_gateway.planner.tables.sources.decoded_columns import StoredColumns
+from lance_gateway.planner.tables.sources.generations import GenerationDataset, LayerKeys
+from lance_gateway.planner.tables.sources.keys import KeyPlaces, read_physical_keys
+from lance_gateway.planner.tables.sources.snapshot import Consistency, TableSnapshot
+from lance_gateway.planner.tables.state.table import Table
+from lance_gateway.planner.tables.visibility.key_join import KeysAhead
+from lance_gateway.planner.tables.visibility.repeated_keys import RepeatedKeys
+from lance_gateway.planner.tables.visibility.visibility import SnapshotMasks, Visibility
 
 _ONE_STATEMENT_BYTES = 64 << 20
 

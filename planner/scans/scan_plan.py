@@ -16,7 +16,7 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from execnodes import (
+from lance_gateway.execnodes import (
     BloomFilterGuardExec,
     CoalesceFirstExec,
     DeduplicateExec,
@@ -31,22 +31,22 @@ from execnodes import (
     TakeLastExec,
     UnionExec,
 )
-from execnodes.rows.row_mask import CHUNK_ROWS
-from execnodes.storage.data_files import Columns, Place, StoredFragment
-from execnodes.storage.source import ColumnCache
-from memwal.bloom import KeyFilter, build_key_filter, load_key_filter
-from memwal.errors import CorruptDataError
-from planner.access.table_policy import TablePolicy
-from planner.predicates.arrow_expressions import Call, Node, Other, read_expression
-from planner.predicates.predicate import TRUE, And, Predicate, conjunction, decode
-from planner.predicates.row_filter import PredicateFilter, find_columns, is_understood
-from planner.tables.sources.base_table import BaseTable, BaseVersion
-from planner.tables.sources.caches import ByteCache
-from planner.tables.sources.generations import GenerationDataset
-from planner.tables.sources.key_columns import choose_sought_columns
-from planner.tables.sources.keys import BaseKeyLocator, KeyPlaces
-from planner.tables.sources.snapshot import RegionSnapshot, SnapshotRows, TableSnapshot
-from planner.tables.visibility.visibility import Visibility
+from lance_gateway.execnodes.rows.row_mask import CHUNK_ROWS
+from lance_gateway.execnodes.storage.data_files import Columns, Place, StoredFragment
+from lance_gateway.execnodes.storage.source import ColumnCache
+from lance_gateway.memwal.bloom import KeyFilter, build_key_filter, load_key_filter
+from lance_gateway.memwal.errors import CorruptDataError
+from lance_gateway.planner.access.table_policy import TablePolicy
+from lance_gateway.planner.predicates.arrow_expressions import Call, Node, Other, read_expression
+from lance_gateway.planner.predicates.predicate import TRUE, And, Predicate, conjunction, decode
+from lance_gateway.planner.predicates.row_filter import PredicateFilter, find_columns, is_understood
+from lance_gateway.planner.tables.sources.base_table import BaseTable, BaseVersion
+from lance_gateway.planner.tables.sources.caches import ByteCache
+from lance_gateway.planner.tables.sources.generations import GenerationDataset
+from lance_gateway.planner.tables.sources.key_columns import choose_sought_columns
+from lance_gateway.planner.tables.sources.keys import BaseKeyLocator, KeyPlaces
+from lance_gateway.planner.tables.sources.snapshot import RegionSnapshot, SnapshotRows, TableSnapshot
+from lance_gateway.planner.tables.visibility.visibility import Visibility
 
 NODE_BYTES = 4_096
 """Bytes of a planned lookup in one source, for the cache."""

@@ -13,10 +13,10 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Literal, TypeAlias
 
-from memwal.errors import InvalidInputError
-from memwal.storage.table_names import CATALOG, MAIN_SCHEMA
-from planner.bridge.types.plain_types import TypeSet
-from planner.tables.sources.snapshot import CONSISTENCY_LEVELS, Consistency
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.memwal.storage.table_names import CATALOG, MAIN_SCHEMA
+from lance_gateway.planner.bridge.types.plain_types import TypeSet
+from lance_gateway.planner.tables.sources.snapshot import CONSISTENCY_LEVELS, Consistency
 
 
 class Shortcut(StrEnum):

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pads
 
-from planner.access.secured_table import SecuredTable
-from planner.scans.query_run import QueryRun, TableScan
-from planner.tables.sources.base_table import BaseTable
+from lance_gateway.planner.access.secured_table import SecuredTable
+from lance_gateway.planner.scans.query_run import QueryRun, TableScan
+from lance_gateway.planner.tables.sources.base_table import BaseTable
 
 
 class TableLeaf(pads.Dataset):

@@ -14,11 +14,11 @@ from typing import TypeVar
 import numpy as np
 import pyarrow as pa
 
-from execnodes.search.source import MAX_K, MAX_ROWS, Staleness, VectorRequest
-from execnodes.text.query.query import TextQuery
-from execnodes.text.query.syntax import TEXT_OPTIONS, parse_text_query
-from memwal.errors import InvalidInputError, NotFoundError
-from planner.search.search_call import QueryVectors, Value
+from lance_gateway.execnodes.search.source import MAX_K, MAX_ROWS, Staleness, VectorRequest
+from lance_gateway.execnodes.text.query.query import TextQuery
+from lance_gateway.execnodes.text.query.syntax import TEXT_OPTIONS, parse_text_query
+from lance_gateway.memwal.errors import InvalidInputError, NotFoundError
+from lance_gateway.planner.search.search_call import QueryVectors, Value
 
 DEFAULT_K = 10
 METRICS = ("l2", "cosine", "dot", "hamming")

@@ -23,8 +23,8 @@ from datafusion import Expr
 from datafusion.expr import BinaryExpr, Negative, Sort
 from datafusion.plan import LogicalPlan
 
-from planner.bridge.distance_functions import DISTANCES, Distance
-from planner.bridge.plan_reading import (
+from lance_gateway.planner.bridge.distance_functions import DISTANCES, Distance
+from lance_gateway.planner.bridge.plan_reading import (
     Chain,
     Expression,
     every_node,
@@ -35,7 +35,7 @@ from planner.bridge.plan_reading import (
     serialize_expression,
     split_conjuncts,
 )
-from planner.search.conditions.residual import PlannedCondition, plan_condition
+from lance_gateway.planner.search.conditions.residual import PlannedCondition, plan_condition
 
 MAX_ROWS = 10_000
 """More rows than this are better sorted as a whole."""

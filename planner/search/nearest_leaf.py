@@ -11,19 +11,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from datafusion import DataFrame
 
-from execnodes import ExecNode, LanceSource
-from execnodes.search.candidates import FallbackExec
-from execnodes.search.source import VectorRequest
-from execnodes.storage.data_files import Columns, Place
-from planner.access.secured_table import SecuredTable
-from planner.bridge.plan_reading import find_chains, subquery_plans
-from planner.scans.query_run import QueryRun, TableScan
-from planner.scans.table_leaf import TableLeaf
-from planner.search.conditions.residual import find_residual_conditions, refuse_subqueries
-from planner.search.nearest import Nearest, find_nearest
-from planner.search.search_request import Search
-from planner.search.search_scan import SearchLeaf, SearchScan
-from planner.tables.sources.base_table import BaseTable
+from lance_gateway.execnodes import ExecNode, LanceSource
+from lance_gateway.execnodes.search.candidates import FallbackExec
+from lance_gateway.execnodes.search.source import VectorRequest
+from lance_gateway.execnodes.storage.data_files import Columns, Place
+from lance_gateway.planner.access.secured_table import SecuredTable
+from lance_gateway.planner.bridge.plan_reading import find_chains, subquery_plans
+from lance_gateway.planner.scans.query_run import QueryRun, TableScan
+from lance_gateway.planner.scans.table_leaf import TableLeaf
+from lance_gateway.planner.search.conditions.residual import find_residual_conditions, refuse_subqueries
+from lance_gateway.planner.search.nearest import Nearest, find_nearest
+from lance_gateway.planner.search.search_request import Search
+from lance_gateway.planner.search.search_scan import SearchLeaf, SearchScan
+from lance_gateway.planner.tables.sources.base_table import BaseTable
 
 _ENTRY_BYTES = 256
 

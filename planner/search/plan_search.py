@@ -7,19 +7,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
-from execnodes import ExecNode, RowFilter, UnionExec
-from execnodes.search.candidates import (
+from lance_gateway.execnodes import ExecNode, RowFilter, UnionExec
+from lance_gateway.execnodes.search.candidates import (
     ConcurrentUnionExec,
     EmptyExec,
     LimitExec,
     SortExec,
     choose_helper_count,
 )
-from execnodes.search.distances import METRICS
-from execnodes.search.filter_stale import FilterStaleExec
-from execnodes.search.knn import KnnExec
-from execnodes.search.knn_union import KnnUnionExec
-from execnodes.search.source import (
+from lance_gateway.execnodes.search.distances import METRICS
+from lance_gateway.execnodes.search.filter_stale import FilterStaleExec
+from lance_gateway.execnodes.search.knn import KnnExec
+from lance_gateway.execnodes.search.knn_union import KnnUnionExec
+from lance_gateway.execnodes.search.source import (
     DISTANCE,
     TEXT_CANDIDATES,
     VECTOR_CANDIDATES,
@@ -28,32 +28,32 @@ from execnodes.search.source import (
     Staleness,
     VectorRequest,
 )
-from execnodes.search.vector_blocks import VectorCache
-from execnodes.search.vector_search import IndexSearch
-from execnodes.text.fts import AdmittedRows, Corpus, FtsExec
-from execnodes.text.global_bm25 import GlobalBM25Exec
-from execnodes.text.joined_fts import JoinedFtsExec
-from execnodes.text.query.clauses import Clause, analyze
-from execnodes.text.query.query import TextQuery
-from memwal.errors import InvalidInputError, PreconditionError
-from planner.predicates.row_filter import PredicateFilter
-from planner.search.conditions.row_admission import Admission
-from planner.search.conditions.row_conditions import Condition
-from planner.search.search_request import Search, plan_hybrid
-from planner.search.sources.catch_up import CatchUp, CatchUpMode
-from planner.search.sources.index_coverage import (
+from lance_gateway.execnodes.search.vector_blocks import VectorCache
+from lance_gateway.execnodes.search.vector_search import IndexSearch
+from lance_gateway.execnodes.text.fts import AdmittedRows, Corpus, FtsExec
+from lance_gateway.execnodes.text.global_bm25 import GlobalBM25Exec
+from lance_gateway.execnodes.text.joined_fts import JoinedFtsExec
+from lance_gateway.execnodes.text.query.clauses import Clause, analyze
+from lance_gateway.execnodes.text.query.query import TextQuery
+from lance_gateway.memwal.errors import InvalidInputError, PreconditionError
+from lance_gateway.planner.predicates.row_filter import PredicateFilter
+from lance_gateway.planner.search.conditions.row_admission import Admission
+from lance_gateway.planner.search.conditions.row_conditions import Condition
+from lance_gateway.planner.search.search_request import Search, plan_hybrid
+from lance_gateway.planner.search.sources.catch_up import CatchUp, CatchUpMode
+from lance_gateway.planner.search.sources.index_coverage import (
     Coverage,
     IndexKind,
     choose_index_metric,
     find_coverage,
     find_text_index,
 )
-from planner.search.sources.newer_rows import StaleRows, find_stale_rows, mask_own_newest
-from planner.search.sources.search_sources import divide, list_sources
-from planner.search.sources.source_texts import SourceTexts
-from planner.tables.sources.snapshot import TableSnapshot
-from planner.tables.state.table import Table
-from planner.tables.visibility.visibility import SnapshotMasks, Visibility
+from lance_gateway.planner.search.sources.newer_rows import StaleRows, find_stale_rows, mask_own_newest
+from lance_gateway.planner.search.sources.search_sources import divide, list_sources
+from lance_gateway.planner.search.sources.source_texts import SourceTexts
+from lance_gateway.planner.tables.sources.snapshot import TableSnapshot
+from lance_gateway.planner.tables.state.table import Table
+from lance_gateway.planner.tables.visibility.visibility import SnapshotMasks, Visibility
 
 EFFORT = 0.65
 """Lance's own default is 0.5. On clusters that overlap, that finds 0.91 of the nearest ten, and this 0.96."""

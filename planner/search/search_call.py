@@ -17,9 +17,9 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from execnodes.text.query.syntax import TEXT_OPTIONS
-from planner.sql.text.references import QUERY_STARTS, FunctionSite, References
-from planner.sql.text.tokens import STRING, SqlText, fold
+from lance_gateway.execnodes.text.query.syntax import TEXT_OPTIONS
+from lance_gateway.planner.sql.text.references import QUERY_STARTS, FunctionSite, References
+from lance_gateway.planner.sql.text.tokens import STRING, SqlText, fold
 
 
 @dataclass(frozen=True, slots=True)

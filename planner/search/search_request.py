@@ -16,10 +16,10 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from execnodes import ExecNode, LanceSource, MemTableSource
-from execnodes.search.candidates import LimitExec
-from execnodes.search.hybrid import HybridExec
-from execnodes.search.source import (
+from lance_gateway.execnodes import ExecNode, LanceSource, MemTableSource
+from lance_gateway.execnodes.search.candidates import LimitExec
+from lance_gateway.execnodes.search.hybrid import HybridExec
+from lance_gateway.execnodes.search.source import (
     DISTANCE,
     HYBRID_SCORE,
     MAX_K,
@@ -31,11 +31,16 @@ from execnodes.search.source import (
     Staleness,
     VectorRequest,
 )
-from execnodes.text.query.query import TextQuery
-from memwal.errors import InvalidInputError
-from planner.search.arguments import Arguments, has_many_vectors, read_text_query, read_vector_request
-from planner.search.search_call import SearchCall, SearchFunction, Subquery, Value
-from planner.search.sources.catch_up import CatchUpMode
+from lance_gateway.execnodes.text.query.query import TextQuery
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.planner.search.arguments import (
+    Arguments,
+    has_many_vectors,
+    read_text_query,
+    read_vector_request,
+)
+from lance_gateway.planner.search.search_call import SearchCall, SearchFunction, Subquery, Value
+from lance_gateway.planner.search.sources.catch_up import CatchUpMode
 
 MAX_RRF_K = 1_000_000
 

@@ -18,25 +18,38 @@ import pyarrow.compute as pc
 from datafusion import DataFrame, expr
 from datafusion.expr import Column, Projection, Sort, SubqueryAlias
 
-from execnodes import ExecNode, RowFilter, SecurityBarrierExec
-from execnodes.search.source import DISTANCE, HYBRID_SCORE, QUERY_INDEX, SCORE
-from execnodes.search.take_rows import TakeRowsExec
-from memwal.errors import UnsupportedError
-from planner.access.secured_table import SecuredTable
-from planner.access.table_policy import PolicedRows
-from planner.access.visible_catalog import VisibleCatalog
-from planner.bridge.plan_reading import Expression, output_name
-from planner.scans.query_run import QueryRun, TableScan
-from planner.scans.scan_plan import Conditions
-from planner.scans.settings import Shortcut
-from planner.scans.table_leaf import TableLeaf
-from planner.search.conditions.row_admission import Admission, combine_with_policy, list_indexed_columns
-from planner.search.conditions.row_conditions import Condition, SearchConditions, divide_conditions
-from planner.search.plan_search import SearchPlan, SearchPlanner
-from planner.search.search_call import SearchCall, SearchFunction
-from planner.search.search_request import Search, build_result_schema, list_added_fields, read_search
-from planner.search.sources.catch_up import CatchUpMode
-from planner.tables.sources.base_table import BaseTable
+from lance_gateway.execnodes import ExecNode, RowFilter, SecurityBarrierExec
+from lance_gateway.execnodes.search.source import DISTANCE, HYBRID_SCORE, QUERY_INDEX, SCORE
+from lance_gateway.execnodes.search.take_rows import TakeRowsExec
+from lance_gateway.memwal.errors import UnsupportedError
+from lance_gateway.planner.access.secured_table import SecuredTable
+from lance_gateway.planner.access.table_policy import PolicedRows
+from lance_gateway.planner.access.visible_catalog import VisibleCatalog
+from lance_gateway.planner.bridge.plan_reading import Expression, output_name
+from lance_gateway.planner.scans.query_run import QueryRun, TableScan
+from lance_gateway.planner.scans.scan_plan import Conditions
+from lance_gateway.planner.scans.settings import Shortcut
+from lance_gateway.planner.scans.table_leaf import TableLeaf
+from lance_gateway.planner.search.conditions.row_admission import (
+    Admission,
+    combine_with_policy,
+    list_indexed_columns,
+)
+from lance_gateway.planner.search.conditions.row_conditions import (
+    Condition,
+    SearchConditions,
+    divide_conditions,
+)
+from lance_gateway.planner.search.plan_search import SearchPlan, SearchPlanner
+from lance_gateway.planner.search.search_call import SearchCall, SearchFunction
+from lance_gateway.planner.search.search_request import (
+    Search,
+    build_result_schema,
+    list_added_fields,
+    read_search,
+)
+from lance_gateway.planner.search.sources.catch_up import CatchUpMode
+from lance_gateway.planner.tables.sources.base_table import BaseTable
 
 
 class SearchScan(TableScan):

@@ -7,7 +7,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from memwal.errors import UnsupportedError
+from lance_gateway.memwal.errors import UnsupportedError
 
 PLAIN_TYPES: Final = {
     "Boolean": pa.bool_(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 
-from planner.sql.text.limits import MAX_WIDTH
+from lance_gateway.planner.sql.text.limits import MAX_WIDTH
 
 
 def read_vector(text: str) -> list[float] | None:

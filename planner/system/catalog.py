@@ -13,22 +13,30 @@ from typing import Any
 
 import pyarrow as pa
 
-from memwal.base.comments import read_table_comment
-from memwal.base.index_details import MemWalIndexDetails, RegionSpec
-from memwal.errors import LanceGatewayError
-from memwal.regions.manifest import FlushedGeneration
-from memwal.storage.table_names import TableName
-from planner.access.rights import Access
-from planner.access.visible_catalog import MOMENT, SystemTable, VisibleCatalog
-from planner.predicates.region_fields import format_field, format_recorded_value
-from planner.system.definitions import Definitions
-from planner.system.jobs import Jobs
-from planner.system.listing import TABLE_FIELDS, Branches, Indexes, OfTables, Tags, Versions, has_full_access
-from planner.system.rules import Columns, Constraints
-from planner.tables.sources.base_table import BaseTable
-from planner.tables.sources.generations import GenerationDataset
-from planner.tables.state.catalog import Catalog
-from planner.tables.state.table import Table
+from lance_gateway.memwal.base.comments import read_table_comment
+from lance_gateway.memwal.base.index_details import MemWalIndexDetails, RegionSpec
+from lance_gateway.memwal.errors import LanceGatewayError
+from lance_gateway.memwal.regions.manifest import FlushedGeneration
+from lance_gateway.memwal.storage.table_names import TableName
+from lance_gateway.planner.access.rights import Access
+from lance_gateway.planner.access.visible_catalog import MOMENT, SystemTable, VisibleCatalog
+from lance_gateway.planner.predicates.region_fields import format_field, format_recorded_value
+from lance_gateway.planner.system.definitions import Definitions
+from lance_gateway.planner.system.jobs import Jobs
+from lance_gateway.planner.system.listing import (
+    TABLE_FIELDS,
+    Branches,
+    Indexes,
+    OfTables,
+    Tags,
+    Versions,
+    has_full_access,
+)
+from lance_gateway.planner.system.rules import Columns, Constraints
+from lance_gateway.planner.tables.sources.base_table import BaseTable
+from lance_gateway.planner.tables.sources.generations import GenerationDataset
+from lance_gateway.planner.tables.state.catalog import Catalog
+from lance_gateway.planner.tables.state.table import Table
 
 logger = logging.getLogger(__name__)
 

@@ -9,17 +9,17 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.types as kinds
 
-from memwal.base.comments import read_column_comment, read_table_comment
-from memwal.base.index_details import RegionField, RegionSpec
-from memwal.creating import list_not_null_columns
-from memwal.creating.key_index import list_default_columns, list_wanted_columns
-from memwal.rules import IS_JSON, IS_UUID, list_defaults, list_identities, list_lengths
-from memwal.storage.table_names import TableName
-from planner.access.secured_table import SecuredTable
-from planner.access.visible_catalog import VisibleCatalog
-from planner.sql.text.tokens import fold, quote
-from planner.system.listing import TABLE_FIELDS, OfTables
-from planner.tables.sources.base_table import BaseTable
+from lance_gateway.memwal.base.comments import read_column_comment, read_table_comment
+from lance_gateway.memwal.base.index_details import RegionField, RegionSpec
+from lance_gateway.memwal.creating import list_not_null_columns
+from lance_gateway.memwal.creating.key_index import list_default_columns, list_wanted_columns
+from lance_gateway.memwal.rules import IS_JSON, IS_UUID, list_defaults, list_identities, list_lengths
+from lance_gateway.memwal.storage.table_names import TableName
+from lance_gateway.planner.access.secured_table import SecuredTable
+from lance_gateway.planner.access.visible_catalog import VisibleCatalog
+from lance_gateway.planner.sql.text.tokens import fold, quote
+from lance_gateway.planner.system.listing import TABLE_FIELDS, OfTables
+from lance_gateway.planner.tables.sources.base_table import BaseTable
 
 _UNSHARDED: Final = "unsharded"
 _DIGITS: Final = MappingProxyType({"s": 0, "ms": 3, "us": 6, "ns": 9})

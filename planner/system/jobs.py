@@ -7,12 +7,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from memwal.storage.jobs import JobRecord
-from memwal.storage.table_names import TableName
-from planner.access.rights import Access
-from planner.access.visible_catalog import MOMENT
-from planner.system.listing import TABLE_FIELDS
-from planner.tables.state.catalog import Catalog
+from lance_gateway.memwal.storage.jobs import JobRecord
+from lance_gateway.memwal.storage.table_names import TableName
+from lance_gateway.planner.access.rights import Access
+from lance_gateway.planner.access.visible_catalog import MOMENT
+from lance_gateway.planner.system.listing import TABLE_FIELDS
+from lance_gateway.planner.tables.state.catalog import Catalog
 
 
 class Jobs:

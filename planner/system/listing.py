@@ -12,14 +12,14 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from memwal.base.versions import read_operation_name
-from memwal.errors import LanceGatewayError
-from memwal.storage.table_names import TableName
-from planner.access.rights import Access
-from planner.access.visible_catalog import MOMENT, VisibleCatalog
-from planner.tables.state.catalog import Catalog
-from planner.tables.state.past.branches import read_branches
-from planner.tables.state.past.tags import list_tags, read_tags
+from lance_gateway.memwal.base.versions import read_operation_name
+from lance_gateway.memwal.errors import LanceGatewayError
+from lance_gateway.memwal.storage.table_names import TableName
+from lance_gateway.planner.access.rights import Access
+from lance_gateway.planner.access.visible_catalog import MOMENT, VisibleCatalog
+from lance_gateway.planner.tables.state.catalog import Catalog
+from lance_gateway.planner.tables.state.past.branches import read_branches
+from lance_gateway.planner.tables.state.past.tags import list_tags, read_tags
 
 logger = logging.getLogger(__name__)
 

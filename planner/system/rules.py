@@ -7,11 +7,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from memwal.base.comments import read_column_comment
-from memwal.rules import IS_JSON, IS_UUID, list_defaults, list_lengths
-from memwal.storage.table_names import TableName
-from planner.access.visible_catalog import VisibleCatalog
-from planner.system.listing import TABLE_FIELDS, OfTables
+from lance_gateway.memwal.base.comments import read_column_comment
+from lance_gateway.memwal.rules import IS_JSON, IS_UUID, list_defaults, list_lengths
+from lance_gateway.memwal.storage.table_names import TableName
+from lance_gateway.planner.access.visible_catalog import VisibleCatalog
+from lance_gateway.planner.system.listing import TABLE_FIELDS, OfTables
 
 _TEXTS = pa.list_(pa.string())
 

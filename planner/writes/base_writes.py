@@ -13,10 +13,10 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from execnodes import LanceScanExec, TaskContext
-from memwal.errors import PreconditionError, UnsupportedError
-from memwal.regions.manifest import FlushedGeneration
-from memwal.writing import (
+from lance_gateway.execnodes import LanceScanExec, TaskContext
+from lance_gateway.memwal.errors import PreconditionError, UnsupportedError
+from lance_gateway.memwal.regions.manifest import FlushedGeneration
+from lance_gateway.memwal.writing import (
     BaseChange,
     BaseRows,
     FencedError,
@@ -25,11 +25,11 @@ from memwal.writing import (
     discard_files,
     group_by_fragment,
 )
-from planner.bridge.run_control import RunControl
-from planner.tables.sources.base_table import BaseTable
-from planner.tables.sources.decoded_columns import StoredColumns
-from planner.tables.sources.generations import GenerationVanishedError
-from planner.tables.state.table import Table
+from lance_gateway.planner.bridge.run_control import RunControl
+from lance_gateway.planner.tables.sources.base_table import BaseTable
+from lance_gateway.planner.tables.sources.decoded_columns import StoredColumns
+from lance_gateway.planner.tables.sources.generations import GenerationVanishedError
+from lance_gateway.planner.tables.state.table import Table
 
 _CHECK_SECONDS = 0.1
 _ATTEMPTS = 12

@@ -8,7 +8,7 @@ import lance
 import pyarrow as pa
 import pytest
 
-from gateway.server import GatewayServer
+from lance_gateway.gateway.server import GatewayServer
 from tests.adbc.values import typed_table
 from tests.gateway.conftest import orders, serving
 from tests.support.processes.servers import open_connection

@@ -9,8 +9,8 @@ import pytest
 from adbc_driver_flightsql import ConnectionOptions
 from adbc_driver_manager import AdbcStatusCode
 
-from gateway.execution.query import QueryState
-from gateway.server import GatewayServer
+from lance_gateway.gateway.execution.query import QueryState
+from lance_gateway.gateway.server import GatewayServer
 from tests.support.processes.servers import open_connection
 
 ENDLESS = "SELECT count(*) FROM generate_series(1, 1000000000000) AS t(a) WHERE a % 7 = 3"

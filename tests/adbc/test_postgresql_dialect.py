@@ -12,10 +12,10 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import registry
 from sqlalchemy.dialects.postgresql.base import PGDialect
 
-from gateway.server import GatewayServer
-from memwal.writing import WriteOptions
-from planner.engine import QueryEngine
-from planner.tables.state.catalog import Catalog
+from lance_gateway.gateway.server import GatewayServer
+from lance_gateway.memwal.writing import WriteOptions
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.tables.state.catalog import Catalog
 
 pytestmark = pytest.mark.slow
 CREATE_ORDERS = """

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 import sqlalchemy as sa
 
-from gateway.server import GatewayServer
+from lance_gateway.gateway.server import GatewayServer
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,8 @@ from typing import Literal, Protocol, TypeAlias
 import lance
 import pyarrow as pa
 
-from memwal.errors import UnavailableError
-from memwal.writing import PartlyWrittenError
+from lance_gateway.memwal.errors import UnavailableError
+from lance_gateway.memwal.writing import PartlyWrittenError
 from tests.support.lake.tables import key_field
 from tests.support.processes.gateways import has_written_nothing
 

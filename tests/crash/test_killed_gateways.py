@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.cli.client import GatewayClient
+from lance_gateway.gateway.cli.client import GatewayClient
 from tests.crash.load import Ledger, Statement, Worker, create_tables
 from tests.crash.told import ToldChanges
 from tests.crash.zygote import Zygote

@@ -14,7 +14,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from memwal.writing import WriteOptions
+from lance_gateway.memwal.writing import WriteOptions
 from tests.crash.load import Statement, Worker
 from tests.support.processes.gateways import EngineGateway
 

@@ -14,7 +14,7 @@ import trustme
 from adbc_driver_flightsql import DatabaseOptions, dbapi
 from adbc_driver_manager import DatabaseOptions as CommonOptions
 
-from gateway.auth.users import User, hash_password, write_user
+from lance_gateway.gateway.auth.users import User, hash_password, write_user
 from tests.dbt.environment import DBT
 from tests.support.processes.servers import GatewayProcess, fetch
 

@@ -11,9 +11,9 @@ import yaml
 from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from gateway.config.schema import GatewayConfig
-from pipeline.keeping.metrics import KeeperMetrics
-from pipeline.status.shown import format_exposition
+from lance_gateway.gateway.config.schema import GatewayConfig
+from lance_gateway.pipeline.keeping.metrics import KeeperMetrics
+from lance_gateway.pipeline.status.shown import format_exposition
 from tests.docker.test_compose import FOLDER, exposed
 from tests.support.processes.servers import GatewayProcess, fetch, open_connection
 

@@ -19,7 +19,7 @@ USER = 10001
 """Of both images."""
 ROWS = [{"id": 1, "note": "a"}, {"id": 2, "note": "b"}, {"id": 3, "note": "c"}]
 COUNTING = """
-from pipeline.source import register
+from lance_gateway.pipeline.source import register
 register(spark)
 rows = spark.read.format("lance_gateway").options(url="{uri}", table="orders").load()
 print("Spark", "reads", sorted((row.id, row.note) for row in rows.collect()))

@@ -13,15 +13,15 @@ import yaml
 from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from gateway.config import load
-from gateway.config.schema import GatewayConfig
-from gateway.execution.running_queries import Queries
-from gateway.execution.workers.process import WorkerEnd
-from gateway.observability.disks import Disks
-from gateway.observability.gauges import Gauges, WorkerCounts, WriteGauges, WriteMetrics
-from gateway.observability.statements import Metrics
-from gateway.start.opening import open_writing
-from planner.tables.state.catalog import Catalog
+from lance_gateway.gateway.config import load
+from lance_gateway.gateway.config.schema import GatewayConfig
+from lance_gateway.gateway.execution.running_queries import Queries
+from lance_gateway.gateway.execution.workers.process import WorkerEnd
+from lance_gateway.gateway.observability.disks import Disks
+from lance_gateway.gateway.observability.gauges import Gauges, WorkerCounts, WriteGauges, WriteMetrics
+from lance_gateway.gateway.observability.statements import Metrics
+from lance_gateway.gateway.start.opening import open_writing
+from lance_gateway.planner.tables.state.catalog import Catalog
 
 FOLDER = Path(__file__).parents[2] / "docker"
 GATEWAYS = ("gateway", "gateway-2")

@@ -13,10 +13,10 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from gateway.cli import app
-from gateway.cli.commands import collect_flags
-from gateway.config import load
-from gateway.config.schema import GatewayConfig
+from lance_gateway.gateway.cli import app
+from lance_gateway.gateway.cli.commands import collect_flags
+from lance_gateway.gateway.config import load
+from lance_gateway.gateway.config.schema import GatewayConfig
 from tests.support.processes.ports import find_free_port
 from tests.support.processes.programs import find_or_build, find_or_install
 from tests.support.processes.servers import GatewayProcess

@@ -10,7 +10,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from execnodes.storage.data_files import BasePath, Columns, Deletions, FragmentFiles, Place, list_bases
+from lance_gateway.execnodes.storage.data_files import (
+    BasePath,
+    Columns,
+    Deletions,
+    FragmentFiles,
+    Place,
+    list_bases,
+)
 
 BASES = {1: BasePath("s3://b/one", True), 2: BasePath("s3://b/two", False)}
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from execnodes import (
+from lance_gateway.execnodes import (
     BloomFilterGuardExec,
     CoalesceFirstExec,
     DeduplicateExec,
@@ -27,11 +27,11 @@ from execnodes import (
     TaskContext,
     UnionExec,
 )
-from execnodes.node import coalesce_batches, rows_without_columns
-from execnodes.rows.row_mask import build_fragment_mask
-from execnodes.storage.source import ColumnMapping
-from memwal.bloom import build_key_filter
-from planner.tables.sources.decoded_columns import DecodedColumns
+from lance_gateway.execnodes.node import coalesce_batches, rows_without_columns
+from lance_gateway.execnodes.rows.row_mask import build_fragment_mask
+from lance_gateway.execnodes.storage.source import ColumnMapping
+from lance_gateway.memwal.bloom import build_key_filter
+from lance_gateway.planner.tables.sources.decoded_columns import DecodedColumns
 
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.string())])
 
@@ -148,7 +148,7 @@ class TestLanceScan:
     def test_a_scan_that_finds_nothing_can_be_stopped_on_its_way(
         self, source: LanceSource, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("execnodes.scans.RUN_ROWS", 1)
+        monkeypatch.setattr("lance_gateway.execnodes.scans.RUN_ROWS", 1)
         looks = iter(range(100))
 
         def check() -> None:

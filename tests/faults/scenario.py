@@ -8,7 +8,7 @@ from typing import TypeAlias
 import lance
 import pyarrow as pa
 
-from memwal.errors import LanceGatewayError, UnavailableError
+from lance_gateway.memwal.errors import LanceGatewayError, UnavailableError
 from tests.support.lake.tables import key_field
 from tests.support.processes.gateways import EngineGateway, Gateway, has_written_nothing
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from memwal.errors import LanceGatewayError, UnavailableError, find_storage_cause
-from memwal.storage.files import Storage
-from pipeline.cleaning import CleanPolicy, clean
-from pipeline.indexing import maintain
-from pipeline.jobs.lake import Lake
-from pipeline.merging import merge
-from pipeline.snapshotting import snapshot
-from pipeline.snapshotting.backup import back_up
+from lance_gateway.memwal.errors import LanceGatewayError, UnavailableError, find_storage_cause
+from lance_gateway.memwal.storage.files import Storage
+from lance_gateway.pipeline.cleaning import CleanPolicy, clean
+from lance_gateway.pipeline.indexing import maintain
+from lance_gateway.pipeline.jobs.lake import Lake
+from lance_gateway.pipeline.merging import merge
+from lance_gateway.pipeline.snapshotting import snapshot
+from lance_gateway.pipeline.snapshotting.backup import back_up
 from tests.support.processes.gateways import EngineGateway
 
 CREATE = "CREATE TABLE t (id BIGINT PRIMARY KEY, v VARCHAR) WITH (region_by = 'bucket(id, 2)')"

@@ -7,7 +7,7 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.errors import LanceGatewayError
+from lance_gateway.memwal.errors import LanceGatewayError
 from tests.faults.blocking import fill, immutable, in_the_way, small_disk
 from tests.support.lake import manifests
 from tests.support.lake.tables import key_field

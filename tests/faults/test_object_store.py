@@ -14,12 +14,12 @@ import lance
 import pytest
 from pyarrow import flight
 
-from gateway.cli.client import GatewayClient
-from memwal.errors import UnavailableError
-from memwal.storage.files import Storage
-from pipeline.cleaning import CleanPolicy, clean
-from pipeline.jobs.lake import Lake, TableState
-from pipeline.merging import merge
+from lance_gateway.gateway.cli.client import GatewayClient
+from lance_gateway.memwal.errors import UnavailableError
+from lance_gateway.memwal.storage.files import Storage
+from lance_gateway.pipeline.cleaning import CleanPolicy, clean
+from lance_gateway.pipeline.jobs.lake import Lake, TableState
+from lance_gateway.pipeline.merging import merge
 from tests.crash.load import Ledger, Statement, Worker, create_tables, sql_of
 from tests.fights.registers import meanwhile
 from tests.support.processes.ports import find_free_port

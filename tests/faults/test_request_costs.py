@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from memwal.storage.backends import ObjectBackend
-from planner.tables.state.catalog import Catalog
+from lance_gateway.memwal.storage.backends import ObjectBackend
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.faults.scenario import create_table
 from tests.support.processes.gateways import EAGER, EngineGateway
 from tests.support.stores.failing_s3 import FailingS3, failing_s3

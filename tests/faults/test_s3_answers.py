@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from planner.tables.state.catalog import Catalog
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.faults.scenario import Possible, create_table
 from tests.support.processes.gateways import EAGER, EngineGateway
 from tests.support.stores.failing_s3 import FailingS3, Fate, failing_s3

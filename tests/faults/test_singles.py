@@ -13,8 +13,8 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.errors import LanceGatewayError
-from planner.engine import SessionSettings
+from lance_gateway.memwal.errors import LanceGatewayError
+from lance_gateway.planner.engine import SessionSettings
 from tests.support.lake import manifests
 from tests.support.lake.tables import key_field
 from tests.support.processes.gateways import EAGER, EngineGateway

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from planner.tables.state.catalog import Catalog
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.faults.scenario import Possible, create_table
 from tests.support.processes.gateways import EAGER, EngineGateway
 from tests.support.stores.faults import FaultyBackend, How, open_faulty_storage

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from memwal.writing import WriteOptions
+from lance_gateway.memwal.writing import WriteOptions
 from tests.support.processes.gateways import EAGER, EngineGateway
 
 

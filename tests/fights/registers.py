@@ -15,7 +15,7 @@ from pathlib import Path
 import lance
 import pyarrow as pa
 
-from memwal.errors import UnavailableError
+from lance_gateway.memwal.errors import UnavailableError
 from tests.support.judging.linearizability import Kind, Operation, Value, check_registers
 from tests.support.lake.tables import key_field
 from tests.support.processes.gateways import Gateway, has_written_nothing

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from memwal.errors import UnavailableError
-from memwal.writing import WriteOptions
+from lance_gateway.memwal.errors import UnavailableError
+from lance_gateway.memwal.writing import WriteOptions
 from tests.fights.registers import create_registers, meanwhile, run_all
 from tests.support.lake import manifests
 from tests.support.processes.gateways import EngineGateway, has_written_nothing

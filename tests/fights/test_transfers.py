@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from memwal.errors import ConflictError, UnavailableError
+from lance_gateway.memwal.errors import ConflictError, UnavailableError
 from tests.fights.registers import create_registers, meanwhile, run_all
 from tests.fights.test_linearizable import Disturber
 from tests.support.processes.gateways import EngineGateway, EngineTransaction, has_written_nothing

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from adbc_driver_flightsql import dbapi
 
-from gateway.server import GatewayServer
+from lance_gateway.gateway.server import GatewayServer
 from tests.gateway.conftest import serving
 
 FRAME = pd.DataFrame({"id": [1, 2, 3], "day": ["2026-01-01", None, "2026-01-03"], "share": [0.5, None, 1.5]})

@@ -13,8 +13,8 @@ import adbc_driver_flightsql.dbapi as flightsql
 import pytest
 from pyarrow import flight
 
-from protos import flight_pb2
-from protos import flight_sql_pb2 as sql
+from lance_gateway.protos import flight_pb2
+from lance_gateway.protos import flight_sql_pb2 as sql
 from tests.fuzz.target import Target
 from tests.gateway import rpc
 from tests.gateway.execution.test_running_queries import TRICKLE

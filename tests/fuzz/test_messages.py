@@ -10,9 +10,9 @@ import pytest
 from google.protobuf.message import Message
 from pyarrow import flight
 
-from protos import flight_pb2
-from protos import flight_sql_pb2 as sql
-from protos import gateway_pb2 as own
+from lance_gateway.protos import flight_pb2
+from lance_gateway.protos import flight_sql_pb2 as sql
+from lance_gateway.protos import gateway_pb2 as own
 from tests.fuzz.target import Target, refused
 from tests.gateway import rpc
 from tests.gateway.protocol.test_errors import assert_clean

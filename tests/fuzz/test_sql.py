@@ -12,8 +12,8 @@ import lance
 import pyarrow as pa
 import pytest
 
-from planner.engine import QueryEngine
-from planner.tables.state.catalog import Catalog
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.fuzz.sql.grammar.kinds import INT64, TEXT
 from tests.fuzz.sql.grammar.queries import Queries
 from tests.fuzz.sql.grammar.sources import Shape

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from pyarrow import flight
 
-from memwal.errors import LanceGatewayError
-from planner.engine import QueryEngine, SessionSettings
-from protos import flight_sql_pb2 as sql
+from lance_gateway.memwal.errors import LanceGatewayError
+from lance_gateway.planner.engine import QueryEngine, SessionSettings
+from lance_gateway.protos import flight_sql_pb2 as sql
 from tests.fuzz.statements import statements
 from tests.fuzz.target import Target, refused
 from tests.gateway import rpc

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from pyarrow import flight
 
-from protos import flight_sql_pb2 as sql
-from protos import gateway_pb2 as own
+from lance_gateway.protos import flight_sql_pb2 as sql
+from lance_gateway.protos import gateway_pb2 as own
 from tests.fuzz.target import Target
 from tests.gateway import rpc
 from tests.gateway.protocol.test_errors import assert_clean

@@ -11,8 +11,8 @@ import pytest
 from google.protobuf.message import Message
 from pyarrow import flight
 
-from protos import flight_pb2
-from protos import flight_sql_pb2 as sql
+from lance_gateway.protos import flight_pb2
+from lance_gateway.protos import flight_sql_pb2 as sql
 from tests.fuzz.target import Target, refused
 from tests.fuzz.test_messages import mutants, throw
 from tests.fuzz.test_uploads import ROWS

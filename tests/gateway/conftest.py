@@ -13,10 +13,10 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from gateway.server import GatewayServer
-from memwal.errors import UnavailableError
-from planner.engine import QueryEngine
-from planner.tables.state.catalog import Catalog
+from lance_gateway.gateway.server import GatewayServer
+from lance_gateway.memwal.errors import UnavailableError
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.support.lake.tables import key_field
 from tests.support.processes.servers import open_connection
 

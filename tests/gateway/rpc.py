@@ -7,7 +7,7 @@ from google.protobuf.any_pb2 import Any
 from google.protobuf.message import Message
 from pyarrow import flight
 
-from protos import flight_sql_pb2 as sql
+from lance_gateway.protos import flight_sql_pb2 as sql
 
 M = TypeVar("M", bound=Message)
 COMMIT = sql.ActionEndTransactionRequest.END_TRANSACTION_COMMIT

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.metadata import sql_info
+from lance_gateway.gateway.metadata import sql_info
 from tests.jdbc.jvm import Facts, Jvm
 
 pytestmark = pytest.mark.slow

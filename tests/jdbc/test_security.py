@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import trustme
 
-from gateway.auth.gateway_tokens import create_token
-from gateway.auth.users import User, hash_password, write_user
+from lance_gateway.gateway.auth.gateway_tokens import create_token
+from lance_gateway.gateway.auth.users import User, hash_password, write_user
 from tests.jdbc import drivers
 from tests.jdbc.jvm import Jvm
 from tests.support.processes.servers import GatewayProcess

@@ -12,15 +12,20 @@ import lancedb
 import pyarrow as pa
 from lancedb import LsmWriteSpec
 
-from memwal.base.index_details import RegionSpec, read_index_details
-from memwal.regions.manifest import RegionManifest, commit_manifest, list_regions, read_latest_manifest
-from memwal.regions.region_ids import derive_lancedb_region_id, derive_own_region_id
-from memwal.storage.files import Storage
-from memwal.transforms.transforms import compute_region_values, encode_region_value
-from memwal.writing import WriteOptions
-from pipeline.jobs.lake import Lake, LakeTable
-from planner.engine import DEFAULT_SETTINGS, PreparedQuery, QueryEngine
-from planner.tables.state.catalog import Catalog
+from lance_gateway.memwal.base.index_details import RegionSpec, read_index_details
+from lance_gateway.memwal.regions.manifest import (
+    RegionManifest,
+    commit_manifest,
+    list_regions,
+    read_latest_manifest,
+)
+from lance_gateway.memwal.regions.region_ids import derive_lancedb_region_id, derive_own_region_id
+from lance_gateway.memwal.storage.files import Storage
+from lance_gateway.memwal.transforms.transforms import compute_region_values, encode_region_value
+from lance_gateway.memwal.writing import WriteOptions
+from lance_gateway.pipeline.jobs.lake import Lake, LakeTable
+from lance_gateway.planner.engine import DEFAULT_SETTINGS, PreparedQuery, QueryEngine
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.support.lake.tables import key_field
 
 Kind = Literal["bucket", "identity", "unsharded"]

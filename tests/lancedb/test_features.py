@@ -9,10 +9,10 @@ import lancedb
 import pyarrow as pa
 import pytest
 
-from pipeline.cleaning import CleanPolicy, clean
-from pipeline.indexing import IndexPolicy, maintain
-from pipeline.jobs.lake import LakeTable
-from pipeline.merging import merge
+from lance_gateway.pipeline.cleaning import CleanPolicy, clean
+from lance_gateway.pipeline.indexing import IndexPolicy, maintain
+from lance_gateway.pipeline.jobs.lake import LakeTable
+from lance_gateway.pipeline.merging import merge
 from tests.support.processes.gateways import EngineGateway
 
 pytestmark = pytest.mark.slow

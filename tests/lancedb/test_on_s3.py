@@ -5,11 +5,11 @@ import pyarrow as pa
 import pytest
 from lancedb import LsmWriteSpec
 
-from memwal.regions.manifest import list_regions
-from memwal.storage.files import Storage
-from memwal.writing import WriteOptions
-from planner.engine import DEFAULT_SETTINGS, PreparedQuery, QueryEngine
-from planner.tables.state.catalog import Catalog
+from lance_gateway.memwal.regions.manifest import list_regions
+from lance_gateway.memwal.storage.files import Storage
+from lance_gateway.memwal.writing import WriteOptions
+from lance_gateway.planner.engine import DEFAULT_SETTINGS, PreparedQuery, QueryEngine
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.lancedb.both import KEY, SCHEMA
 
 

@@ -12,14 +12,14 @@ import pyarrow as pa
 import pytest
 from lancedb import LsmWriteSpec
 
-from memwal.regions.manifest import list_regions, read_latest_manifest
-from memwal.regions.region_ids import find_region_values
-from memwal.storage.files import Storage
-from memwal.transforms.transforms import decode_region_value
-from memwal.writing import OpenTable
-from pipeline.cleaning import CleanPolicy, clean
-from pipeline.indexing import maintain
-from pipeline.merging import merge
+from lance_gateway.memwal.regions.manifest import list_regions, read_latest_manifest
+from lance_gateway.memwal.regions.region_ids import find_region_values
+from lance_gateway.memwal.storage.files import Storage
+from lance_gateway.memwal.transforms.transforms import decode_region_value
+from lance_gateway.memwal.writing import OpenTable
+from lance_gateway.pipeline.cleaning import CleanPolicy, clean
+from lance_gateway.pipeline.indexing import maintain
+from lance_gateway.pipeline.merging import merge
 from tests.lancedb.both import KEY, KINDS, SCHEMA, TENANTS, Both, Kind
 from tests.support.lake.ingesting import Batch, build_table
 from tests.support.lake.tables import key_field

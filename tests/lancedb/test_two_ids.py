@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from memwal.errors import PreconditionError
-from memwal.regions.wal import read_wal_entry, wal_entry_path
-from memwal.writing.region.claim import Claim
-from pipeline.cleaning import CleanPolicy, clean
-from pipeline.cli import app
-from pipeline.jobs.lake import TableState
-from pipeline.merging import merge, uniting
-from pipeline.status.reading import read_status
+from lance_gateway.memwal.errors import PreconditionError
+from lance_gateway.memwal.regions.wal import read_wal_entry, wal_entry_path
+from lance_gateway.memwal.writing.region.claim import Claim
+from lance_gateway.pipeline.cleaning import CleanPolicy, clean
+from lance_gateway.pipeline.cli import app
+from lance_gateway.pipeline.jobs.lake import TableState
+from lance_gateway.pipeline.merging import merge, uniting
+from lance_gateway.pipeline.status.reading import read_status
 from tests.lancedb.both import KINDS, Both, Kind
 from tests.support.lake.merging import merge_generations
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pybloom_live import BloomFilter
 
-from memwal.bloom import (
+from lance_gateway.memwal.bloom import (
     OWN_FALSE_POSITIVE_RATE,
     KeyFilter,
     LookupKey,
@@ -21,8 +21,8 @@ from memwal.bloom import (
     load_key_filter,
     siphash13,
 )
-from memwal.errors import CorruptDataError, InvalidInputError
-from memwal.storage.files import Storage, generation_directory
+from lance_gateway.memwal.errors import CorruptDataError, InvalidInputError
+from lance_gateway.memwal.storage.files import Storage, generation_directory
 from tests.memwal.written import WrittenTable, keyed_schema
 
 ROWS = 2000

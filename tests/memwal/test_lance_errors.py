@@ -13,9 +13,9 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal import lance_errors
-from memwal.errors import is_storage_failure
-from memwal.lance_errors import (
+from lance_gateway.memwal import lance_errors
+from lance_gateway.memwal.errors import is_storage_failure
+from lance_gateway.memwal.lance_errors import (
     is_absent,
     is_commit_conflict,
     is_contested_claim,
@@ -166,7 +166,7 @@ def test_a_plan_without_memory(place: Path) -> None:
     # Lance reads the size of the pool once in a process.
     script = (
         "import sys, lance, pyarrow as pa\n"
-        "from memwal.lance_errors import is_out_of_memory\n"
+        "from lance_gateway.memwal.lance_errors import is_out_of_memory\n"
         "rows = pa.table({'s': [str(i) * 5 for i in range(100_000)]})\n"
         "dataset = lance.write_dataset(rows, sys.argv[1], mode='overwrite')\n"
         "try:\n"

@@ -5,11 +5,16 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from memwal.base.index_details import read_index_details
-from memwal.bloom import load_key_filter
-from memwal.regions.manifest import commit_manifest, list_regions, read_latest_manifest, read_latest_manifests
-from memwal.regions.wal import find_last_wal_position, read_wal_entry
-from memwal.storage.files import generation_directory
+from lance_gateway.memwal.base.index_details import read_index_details
+from lance_gateway.memwal.bloom import load_key_filter
+from lance_gateway.memwal.regions.manifest import (
+    commit_manifest,
+    list_regions,
+    read_latest_manifest,
+    read_latest_manifests,
+)
+from lance_gateway.memwal.regions.wal import find_last_wal_position, read_wal_entry
+from lance_gateway.memwal.storage.files import generation_directory
 from tests.memwal.written import WrittenTable, keyed_schema
 
 pytestmark = pytest.mark.slow

@@ -8,8 +8,8 @@ from typing import Any
 import lance
 import pyarrow as pa
 
-from memwal.regions.manifest import RegionManifest, read_latest_manifest
-from memwal.storage.files import Storage
+from lance_gateway.memwal.regions.manifest import RegionManifest, read_latest_manifest
+from lance_gateway.memwal.storage.files import Storage
 
 PRIMARY_KEY = "lance-schema:unenforced-primary-key"
 

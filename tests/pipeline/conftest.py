@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pipeline.spark.session import find_session
-from planner.engine import QueryEngine
+from lance_gateway.pipeline.spark.session import find_session
+from lance_gateway.planner.engine import QueryEngine
 from tests.planner.search.sources.replayed import Ask, asking
 from tests.support.processes.gateways import EngineGateway
 from tests.support.processes.java import require_java

@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 from pyspark import TaskContext
 
-from memwal.errors import UnavailableError
-from pipeline.ingesting.columns import Columns
-from pipeline.ingesting.options import RegionReport
-from pipeline.ingesting.writing import RegionsWriter
+from lance_gateway.memwal.errors import UnavailableError
+from lance_gateway.pipeline.ingesting.columns import Columns
+from lance_gateway.pipeline.ingesting.options import RegionReport
+from lance_gateway.pipeline.ingesting.writing import RegionsWriter
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from typing import Any
 
 import lance
 
-from memwal.creating.key_index import encode_key_index
-from pipeline.indexing.indexes import IndexState, TableIndexes
-from pipeline.jobs.lake import LakeTable
+from lance_gateway.memwal.creating.key_index import encode_key_index
+from lance_gateway.pipeline.indexing.indexes import IndexState, TableIndexes
+from lance_gateway.pipeline.jobs.lake import LakeTable
 from tests.planner.search.sources.replayed import Ask, ReplayedTable, axis
 from tests.support.lake.tables import Row, bucketed
 from tests.support.processes.writer_process import WriterProcess

@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from memwal.errors import UnavailableError
-from pipeline.cleaning import CleanPolicy, clean
-from pipeline.indexing import IndexPolicy, maintain
-from pipeline.jobs.lake import LakeTable
-from pipeline.merging import MergePolicy, merge
-from pipeline.snapshotting import SnapshotPolicy, snapshot
+from lance_gateway.memwal.errors import UnavailableError
+from lance_gateway.pipeline.cleaning import CleanPolicy, clean
+from lance_gateway.pipeline.indexing import IndexPolicy, maintain
+from lance_gateway.pipeline.jobs.lake import LakeTable
+from lance_gateway.pipeline.merging import MergePolicy, merge
+from lance_gateway.pipeline.snapshotting import SnapshotPolicy, snapshot
 
 GRACE_SECONDS = 5.0
 """Longer than any query of the tests that race."""

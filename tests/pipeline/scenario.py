@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from pipeline.jobs.lake import LakeTable
+from lance_gateway.pipeline.jobs.lake import LakeTable
 from tests.support.lake import manifests
 from tests.support.lake.merging import merge_generations
 from tests.support.lake.tables import LsmTable, bucketed, key_field

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from memwal.errors import LanceGatewayError, UnavailableError
-from memwal.regions.region_snapshots import read_region_snapshots
-from pipeline.cleaning import CleanPolicy, clean, find
-from pipeline.indexing import IndexPolicy, maintain, needs
-from pipeline.jobs.lake import LakeTable, TableState
-from pipeline.jobs.runners import Threads
-from pipeline.merging import merge
-from pipeline.snapshotting import SnapshotPolicy, snapshot
+from lance_gateway.memwal.errors import LanceGatewayError, UnavailableError
+from lance_gateway.memwal.regions.region_snapshots import read_region_snapshots
+from lance_gateway.pipeline.cleaning import CleanPolicy, clean, find
+from lance_gateway.pipeline.indexing import IndexPolicy, maintain, needs
+from lance_gateway.pipeline.jobs.lake import LakeTable, TableState
+from lance_gateway.pipeline.jobs.runners import Threads
+from lance_gateway.pipeline.merging import merge
+from lance_gateway.pipeline.snapshotting import SnapshotPolicy, snapshot
 from tests.pipeline.scenario import Scenario, built, shown
 from tests.support.processes.interrupting import Call, KilledError, When, kill_at, watch_calls
 from tests.support.processes.writer_process import WriterProcess

@@ -7,9 +7,14 @@ import pytest
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
-from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError, UnavailableError
-from memwal.writing import FencedError
-from pipeline.spark.runner import OnSpark, Versions, translate_error, versions
+from lance_gateway.memwal.errors import (
+    InvalidInputError,
+    LanceGatewayError,
+    PreconditionError,
+    UnavailableError,
+)
+from lance_gateway.memwal.writing import FencedError
+from lance_gateway.pipeline.spark.runner import OnSpark, Versions, translate_error, versions
 
 
 def square(number: int) -> int:
@@ -73,11 +78,11 @@ ZeroDivisionError: division by zero
 
 def test_executors_without_the_package_are_told_apart():
     found = translate_error(
-        RuntimeError("ModuleNotFoundError: No module named 'pipeline.jobs.lake'"), "merge"
+        RuntimeError("ModuleNotFoundError: No module named 'lance_gateway.pipeline.jobs.lake'"), "merge"
     )
     assert type(found) is PreconditionError
     assert str(found).startswith(
-        "merge: Spark executors have no module 'pipeline.jobs.lake': install lance-gateway"
+        "merge: Spark executors have no module 'lance_gateway.pipeline.jobs.lake': install lance-gateway"
     )
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from memwal.errors import LanceGatewayError
-from pipeline.cleaning import CleanPolicy, clean
-from pipeline.indexing import IndexPolicy, maintain
-from pipeline.jobs.lake import LakeTable
-from pipeline.jobs.runners import Advance, Threads, ignore_progress
-from pipeline.merging import merge
-from pipeline.snapshotting import SnapshotPolicy, snapshot
+from lance_gateway.memwal.errors import LanceGatewayError
+from lance_gateway.pipeline.cleaning import CleanPolicy, clean
+from lance_gateway.pipeline.indexing import IndexPolicy, maintain
+from lance_gateway.pipeline.jobs.lake import LakeTable
+from lance_gateway.pipeline.jobs.runners import Advance, Threads, ignore_progress
+from lance_gateway.pipeline.merging import merge
+from lance_gateway.pipeline.snapshotting import SnapshotPolicy, snapshot
 from tests.pipeline.scenario import Rows, Scenario, built, shown
 from tests.support.processes.gateways import EngineGateway
 from tests.support.processes.interrupting import Call, When, watch_calls

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.jobs.lake import LakeTable
-from pipeline.merging import merge
+from lance_gateway.pipeline.jobs.lake import LakeTable
+from lance_gateway.pipeline.merging import merge
 from tests.fights.registers import Recorder, clients, create_registers, run_all
 from tests.pipeline import racer
 from tests.support.processes.gateways import EAGER, EngineGateway

@@ -9,17 +9,17 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from memwal.errors import UnavailableError
-from memwal.storage.files import Storage
-from pipeline.cleaning import CleanPolicy, clean, find
-from pipeline.indexing import IndexPolicy, IndexSpec, build, maintain
-from pipeline.ingesting.options import IngestOptions
-from pipeline.jobs.lake import Lake, LakeTable, TableState
-from pipeline.jobs.runners import Threads
-from pipeline.merging import merge
-from pipeline.snapshotting import SnapshotPolicy, snapshot
-from pipeline.status import read_status
-from planner.tables.state.catalog import Catalog
+from lance_gateway.memwal.errors import UnavailableError
+from lance_gateway.memwal.storage.files import Storage
+from lance_gateway.pipeline.cleaning import CleanPolicy, clean, find
+from lance_gateway.pipeline.indexing import IndexPolicy, IndexSpec, build, maintain
+from lance_gateway.pipeline.ingesting.options import IngestOptions
+from lance_gateway.pipeline.jobs.lake import Lake, LakeTable, TableState
+from lance_gateway.pipeline.jobs.runners import Threads
+from lance_gateway.pipeline.merging import merge
+from lance_gateway.pipeline.snapshotting import SnapshotPolicy, snapshot
+from lance_gateway.pipeline.status import read_status
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.support.lake.ingesting import Batch
 from tests.support.processes.gateways import EAGER, EngineGateway
 from tests.support.stores.failing_s3 import FailingS3, Fate, failing_s3

@@ -7,13 +7,13 @@ import boto3
 import lance
 import pytest
 
-from memwal.base.index_details import read_index_details
-from memwal.errors import UnsupportedError
-from memwal.storage.files import Storage, base_manifest_paths
-from pipeline.jobs.lake import Lake, TableState
-from pipeline.merging import merge
-from pipeline.snapshotting import SnapshotPolicy, snapshot
-from planner.tables.state.catalog import Catalog
+from lance_gateway.memwal.base.index_details import read_index_details
+from lance_gateway.memwal.errors import UnsupportedError
+from lance_gateway.memwal.storage.files import Storage, base_manifest_paths
+from lance_gateway.pipeline.jobs.lake import Lake, TableState
+from lance_gateway.pipeline.merging import merge
+from lance_gateway.pipeline.snapshotting import SnapshotPolicy, snapshot
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.support.processes.gateways import EAGER, EngineGateway
 
 pytestmark = pytest.mark.slow

@@ -7,13 +7,13 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
-from gateway.cli import app
-from memwal.errors import NotFoundError
-from memwal.storage.table_names import TableName
-from pipeline.jobs.lake import Lake
-from pipeline.merging.job import merge
-from pipeline.source.client import Gateway
-from pipeline.source.options import Options
+from lance_gateway.gateway.cli import app
+from lance_gateway.memwal.errors import NotFoundError
+from lance_gateway.memwal.storage.table_names import TableName
+from lance_gateway.pipeline.jobs.lake import Lake
+from lance_gateway.pipeline.merging.job import merge
+from lance_gateway.pipeline.source.client import Gateway
+from lance_gateway.pipeline.source.options import Options
 from tests.gateway.conftest import serving
 from tests.support.processes.gateways import EngineGateway
 

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config import load as load_gateway
-from memwal.errors import InvalidInputError
-from pipeline.cleaning import CleanPolicy
-from pipeline.cli.settings import keys, load, text
-from pipeline.indexing import IndexPolicy
-from pipeline.keeping import Policies, RunPolicy
-from pipeline.merging import MergePolicy
-from pipeline.snapshotting import SnapshotPolicy
+from lance_gateway.gateway.config import load as load_gateway
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.pipeline.cleaning import CleanPolicy
+from lance_gateway.pipeline.cli.settings import keys, load, text
+from lance_gateway.pipeline.indexing import IndexPolicy
+from lance_gateway.pipeline.keeping import Policies, RunPolicy
+from lance_gateway.pipeline.merging import MergePolicy
+from lance_gateway.pipeline.snapshotting import SnapshotPolicy
 
 PAGE = Path(__file__).parents[2] / "docs" / "pipeline-configuration.md"
 

@@ -12,12 +12,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from memwal.errors import UnavailableError
-from memwal.regions.manifest import RegionManifest, list_regions, read_latest_manifests
-from memwal.writing import WriteOptions
-from pipeline.ingesting.options import IngestOptions
-from pipeline.ingesting.writing import BatchMarkers
-from pipeline.jobs.lake import LakeTable
+from lance_gateway.memwal.errors import UnavailableError
+from lance_gateway.memwal.regions.manifest import RegionManifest, list_regions, read_latest_manifests
+from lance_gateway.memwal.writing import WriteOptions
+from lance_gateway.pipeline.ingesting.options import IngestOptions
+from lance_gateway.pipeline.ingesting.writing import BatchMarkers
+from lance_gateway.pipeline.jobs.lake import LakeTable
 from tests.pipeline.attempts import JOB, routed, task, write, write_in_steps
 from tests.support.lake.written import NOTES, make_notes, read_notes
 from tests.support.processes.gateways import EngineGateway

@@ -14,8 +14,8 @@ from typing import Any
 import lance
 import pyarrow as pa
 
-from planner.access.rights import TableAccess
-from planner.engine import QueryEngine
+from lance_gateway.planner.access.rights import TableAccess
+from lance_gateway.planner.engine import QueryEngine
 from tests.support.judging.principals import ALL, create_principal
 from tests.support.lake.tables import LsmTable, bucketed, key_field
 from tests.support.processes.writer_process import WriterProcess

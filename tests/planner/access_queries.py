@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from planner.access.rights import TableAccess
+from lance_gateway.planner.access.rights import TableAccess
 
 _ROWS_OF_T = (
     "a > 2",

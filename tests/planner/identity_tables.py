@@ -8,9 +8,9 @@ import lance
 import numpy as np
 import pyarrow as pa
 
-from planner.access.rights import FULL_ACCESS, Access, TableAccess
-from planner.engine import QueryEngine
-from planner.tables.sources.keys import LOOKUPS_BEFORE
+from lance_gateway.planner.access.rights import FULL_ACCESS, Access, TableAccess
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.tables.sources.keys import LOOKUPS_BEFORE
 from tests.support.judging.principals import create_principal
 from tests.support.judging.results import rows_of
 from tests.support.lake.hand_made import commit_fragments, create_base_path, make_table, write_fragment

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from memwal.regions.wal import WalEntry, wal_entry_path
-from memwal.storage.files import Storage
+from lance_gateway.memwal.regions.wal import WalEntry, wal_entry_path
+from lance_gateway.memwal.storage.files import Storage
 from tests.support.lake.tables import key_field
 
 SCHEMA = pa.schema([key_field("id", pa.int64()), pa.field("v", pa.int64())])

@@ -7,11 +7,11 @@ from datetime import date
 import pyarrow as pa
 from datafusion import SessionConfig, SessionContext
 
-from memwal.storage.table_names import MAIN_SCHEMA, TableName
-from planner.binding.bind import bind
-from planner.binding.bound_statement import BoundStatement
-from planner.binding.names import TableColumns
-from planner.sql.text.tokens import quote
+from lance_gateway.memwal.storage.table_names import MAIN_SCHEMA, TableName
+from lance_gateway.planner.binding.bind import bind
+from lance_gateway.planner.binding.bound_statement import BoundStatement
+from lance_gateway.planner.binding.names import TableColumns
+from lance_gateway.planner.sql.text.tokens import quote
 
 ORDERS = pa.table(
     {

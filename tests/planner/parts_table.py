@@ -8,9 +8,9 @@ from typing import Any
 import lance
 import pyarrow as pa
 
-from planner.engine import PreparedQuery
-from planner.plans.scan_parts import OfferedParts, ScanPart
-from protos import snapshot_pb2
+from lance_gateway.planner.engine import PreparedQuery
+from lance_gateway.planner.plans.scan_parts import OfferedParts, ScanPart
+from lance_gateway.protos import snapshot_pb2
 from tests.support.lake.tables import Layout, LsmTable, key_field
 from tests.support.processes.writer_process import WriterProcess
 

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from memwal.base.index_details import RegionField, RegionSpec
-from memwal.transforms.raw_values import encode_raw, parse_result_type
-from planner.predicates.pruning import RegionAssignment
+from lance_gateway.memwal.base.index_details import RegionField, RegionSpec
+from lance_gateway.memwal.transforms.raw_values import encode_raw, parse_result_type
+from lance_gateway.planner.predicates.pruning import RegionAssignment
 
 SCHEMA = pa.schema(
     [

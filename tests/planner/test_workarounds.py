@@ -7,10 +7,10 @@ from pathlib import Path
 import lance
 import pytest
 
-from memwal.errors import InvalidInputError, UnsupportedError
-from planner.bridge.plan_reading import WRONG_RULES
-from planner.engine import QueryEngine
-from planner.tables.state.catalog import Catalog
+from lance_gateway.memwal.errors import InvalidInputError, UnsupportedError
+from lance_gateway.planner.bridge.plan_reading import WRONG_RULES
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.planner import workarounds
 from tests.planner.titled import Case
 

@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.dialects import registry
 
-from gateway.server import GatewayServer
+from lance_gateway.gateway.server import GatewayServer
 from tests.gateway.conftest import serving
 
 _NAMES = (f"t{number}" for number in count(1))

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from adbc_driver_flightsql import DatabaseOptions
 from adbc_driver_manager import AdbcStatusCode, dbapi
 
-from gateway.config.sections.serving import TlsSection
+from lance_gateway.gateway.config.sections.serving import TlsSection
 from sqlalchemy_lance_gateway import LanceGatewayDialect
 from sqlalchemy_lance_gateway.connecting import build_arguments
 from tests.gateway.auth.conftest import (  # noqa: F401 - fixtures

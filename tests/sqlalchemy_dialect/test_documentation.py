@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.server import GatewayServer
+from lance_gateway.gateway.server import GatewayServer
 from tests.support.judging.documented import DOCS, read_block
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from gateway.server import GatewayServer
+from lance_gateway.gateway.server import GatewayServer
 from sqlalchemy_lance_gateway import STRUCT, VECTOR
 from tests.sqlalchemy_dialect.conftest import sent
 

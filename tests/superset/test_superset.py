@@ -13,7 +13,7 @@ import trustme
 from adbc_driver_flightsql import DatabaseOptions, dbapi
 from adbc_driver_manager import DatabaseOptions as CommonOptions
 
-from gateway.auth.users import User, hash_password, write_user
+from lance_gateway.gateway.auth.users import User, hash_password, write_user
 from tests.superset.environment import SUPERSET
 from tests.support.processes.servers import GatewayProcess
 

@@ -46,7 +46,7 @@ def resolve(dotted: str) -> object:
     names = dotted.split(".")
     for split in range(len(names) - 1, 0, -1):
         try:
-            found: object = importlib.import_module(".".join(names[:split]))
+            found: object = importlib.import_module(".".join(["lance_gateway", *names[:split]]))
         except ModuleNotFoundError:
             continue
         for name in names[split:]:

@@ -14,9 +14,9 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from execnodes.rows.row_mask import OFFSET_BITS, OFFSET_MASK, RowMask
-from execnodes.text.bm25 import Postings
-from execnodes.text.query.query import PhraseQuery
+from lance_gateway.execnodes.rows.row_mask import OFFSET_BITS, OFFSET_MASK, RowMask
+from lance_gateway.execnodes.text.bm25 import Postings
+from lance_gateway.execnodes.text.query.query import PhraseQuery
 
 _COMMON = b"te/oasripcnw.hlm-du012g=:bf3y5&_4v9678k%?xCDASFIBEjPTzRNM+LOqHG"
 """Bytes for which a node with one transition needs no byte: its first one says which, counted from 1."""

@@ -9,10 +9,14 @@ from functools import cached_property
 
 import numpy as np
 
-from execnodes.text.bm25 import Postings
-from execnodes.text.documents.column_documents import ColumnDocuments, CountedDocuments, RowNumbers
-from execnodes.text.documents.source_text import TERMS_FOUND, LiveText, join_postings
-from execnodes.text.query.query import PhraseQuery
+from lance_gateway.execnodes.text.bm25 import Postings
+from lance_gateway.execnodes.text.documents.column_documents import (
+    ColumnDocuments,
+    CountedDocuments,
+    RowNumbers,
+)
+from lance_gateway.execnodes.text.documents.source_text import TERMS_FOUND, LiveText, join_postings
+from lance_gateway.execnodes.text.query.query import PhraseQuery
 
 _TOKEN_BYTES = 24
 _TERM_BYTES = 8

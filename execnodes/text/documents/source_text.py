@@ -10,12 +10,17 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from execnodes.search.source import SearchSource
-from execnodes.text.bm25 import Postings, TextIndex, find_indices
-from execnodes.text.documents.column_documents import Cache, ColumnDocuments, CountedDocuments, RowNumbers
-from execnodes.text.query.clauses import find_near_terms
-from execnodes.text.query.query import PhraseQuery
-from execnodes.text.query.tokenizer import TokenizedDocuments, Tokenizer
+from lance_gateway.execnodes.search.source import SearchSource
+from lance_gateway.execnodes.text.bm25 import Postings, TextIndex, find_indices
+from lance_gateway.execnodes.text.documents.column_documents import (
+    Cache,
+    ColumnDocuments,
+    CountedDocuments,
+    RowNumbers,
+)
+from lance_gateway.execnodes.text.query.clauses import find_near_terms
+from lance_gateway.execnodes.text.query.query import PhraseQuery
+from lance_gateway.execnodes.text.query.tokenizer import TokenizedDocuments, Tokenizer
 
 WORDS_REMEMBERED = 64
 TERMS_FOUND = 512

@@ -13,14 +13,19 @@ import pyarrow as pa
 from lance import query as lance_queries
 from lance.file import LanceFileSession
 
-from execnodes.node import ROW_ADDRESS
-from execnodes.search.source import SCORE
-from execnodes.storage.source import LanceSource, convert_columns
-from execnodes.text.bm25 import K1, ColumnStatistics, Postings
-from execnodes.text.documents.column_documents import Cache, CountedDocuments, RowNumbers, TermDictionary
-from execnodes.text.documents.source_text import NO_POSTINGS, TokenPostings
-from execnodes.text.query.query import PhraseQuery, convert_to_lance_query
-from execnodes.text.query.tokenizer import Tokenizer
+from lance_gateway.execnodes.node import ROW_ADDRESS
+from lance_gateway.execnodes.search.source import SCORE
+from lance_gateway.execnodes.storage.source import LanceSource, convert_columns
+from lance_gateway.execnodes.text.bm25 import K1, ColumnStatistics, Postings
+from lance_gateway.execnodes.text.documents.column_documents import (
+    Cache,
+    CountedDocuments,
+    RowNumbers,
+    TermDictionary,
+)
+from lance_gateway.execnodes.text.documents.source_text import NO_POSTINGS, TokenPostings
+from lance_gateway.execnodes.text.query.query import PhraseQuery, convert_to_lance_query
+from lance_gateway.execnodes.text.query.tokenizer import Tokenizer
 
 ROW_ID = "_rowid"
 SAMPLES = 4

@@ -9,7 +9,7 @@ from itertools import groupby
 
 import numpy as np
 
-from execnodes.text.query.query import (
+from lance_gateway.execnodes.text.query.query import (
     MAX_FUZZINESS,
     BooleanQuery,
     BoostQuery,
@@ -21,8 +21,8 @@ from execnodes.text.query.query import (
     TextQuery,
     choose_fuzziness,
 )
-from execnodes.text.query.tokenizer import Token, Tokenizer
-from memwal.errors import InvalidInputError
+from lance_gateway.execnodes.text.query.tokenizer import Token, Tokenizer
+from lance_gateway.memwal.errors import InvalidInputError
 
 
 def find_near_terms(word: str, terms: Sequence[str], fuzziness: int, prefix_length: int) -> list[str]:

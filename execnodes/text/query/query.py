@@ -8,7 +8,7 @@ from functools import singledispatch
 
 from lance import query as lance_queries
 
-from memwal.errors import InvalidInputError, UnsupportedError
+from lance_gateway.memwal.errors import InvalidInputError, UnsupportedError
 
 MAX_FUZZINESS = 2
 """Edits that a fuzzy word may need: as the field has it; Lance's automata grow out of bounds soon after."""

@@ -19,7 +19,7 @@ from typing import NoReturn
 
 import pyarrow as pa
 
-from execnodes.text.query.query import (
+from lance_gateway.execnodes.text.query.query import (
     MAX_DEPTH,
     BooleanQuery,
     BoostQuery,
@@ -30,7 +30,7 @@ from execnodes.text.query.query import (
     PhraseQuery,
     TextQuery,
 )
-from memwal.errors import InvalidInputError
+from lance_gateway.memwal.errors import InvalidInputError
 
 _FUZZINESS: dict[object, int | None] = {"0": 0, "1": 1, "2": 2, "auto": None}
 

@@ -10,7 +10,7 @@ import lance
 import numpy as np
 import pyarrow as pa
 
-from memwal.errors import InvalidInputError, UnsupportedError
+from lance_gateway.memwal.errors import InvalidInputError, UnsupportedError
 
 Options = tuple[tuple[str, object], ...]
 

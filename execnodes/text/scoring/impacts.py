@@ -9,12 +9,12 @@ from functools import cached_property
 
 import numpy as np
 
-from execnodes.text.bm25 import ColumnStatistics
-from execnodes.text.documents.source_text import SourceText
-from execnodes.text.documents.text_index import IndexedDocuments
-from execnodes.text.query.clauses import Clause
-from execnodes.text.query.tokenizer import Tokenizer
-from execnodes.text.scoring.scores import compute_bound
+from lance_gateway.execnodes.text.bm25 import ColumnStatistics
+from lance_gateway.execnodes.text.documents.source_text import SourceText
+from lance_gateway.execnodes.text.documents.text_index import IndexedDocuments
+from lance_gateway.execnodes.text.query.clauses import Clause
+from lance_gateway.execnodes.text.query.tokenizer import Tokenizer
+from lance_gateway.execnodes.text.scoring.scores import compute_bound
 
 GROWTH = 4
 SLACK = 1e-6

@@ -9,7 +9,7 @@ from functools import reduce, singledispatch
 
 import numpy as np
 
-from execnodes.text.bm25 import (
+from lance_gateway.execnodes.text.bm25 import (
     ColumnStatistics,
     Postings,
     Scored,
@@ -21,8 +21,8 @@ from execnodes.text.bm25 import (
     is_dense,
     union,
 )
-from execnodes.text.documents.source_text import SelectedText
-from execnodes.text.query.clauses import (
+from lance_gateway.execnodes.text.documents.source_text import SelectedText
+from lance_gateway.execnodes.text.query.clauses import (
     BestClause,
     BooleanClause,
     BoostClause,
@@ -30,9 +30,9 @@ from execnodes.text.query.clauses import (
     CombinedClause,
     TermsClause,
 )
-from execnodes.text.query.query import Operator
-from execnodes.text.query.tokenizer import Token
-from memwal.errors import InvalidInputError, PreconditionError
+from lance_gateway.execnodes.text.query.query import Operator
+from lance_gateway.execnodes.text.query.tokenizer import Token
+from lance_gateway.memwal.errors import InvalidInputError, PreconditionError
 
 _DOCUMENT_BITS = 32
 

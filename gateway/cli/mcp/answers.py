@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from gateway.protocol.json_values import to_json_value
+from lance_gateway.gateway.protocol.json_values import to_json_value
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from gateway.cli.commands import exit_on_error
-from gateway.cli.connecting import (
+from lance_gateway.gateway.cli.commands import exit_on_error
+from lance_gateway.gateway.cli.connecting import (
     DEFAULT_URI,
     ChosenConsistency,
     Password,
@@ -19,7 +19,7 @@ from gateway.cli.connecting import (
     User,
     create_login,
 )
-from memwal.errors import LanceGatewayError, UnavailableError
+from lance_gateway.memwal.errors import LanceGatewayError, UnavailableError
 
 
 def mcp(
@@ -47,15 +47,15 @@ def mcp(
         if consistency is not None:
             chosen["consistency"] = consistency
         try:
-            from gateway.cli.mcp.server import Gateway, create_server  # noqa: PLC0415 - an extra
+            from lance_gateway.gateway.cli.mcp.server import Gateway, create_server  # noqa: PLC0415 - an extra
         except ModuleNotFoundError as error:
             if str(error.name).partition(".")[0] not in ("mcp", "mcp_types"):
                 raise
             raise LanceGatewayError(
                 "this needs the package mcp, which is not installed: pip install 'lance-gateway[mcp]'"
             ) from None
-        from gateway.cli.client import GatewayClient  # noqa: PLC0415 - keeps --help quick
-        from gateway.cli.mcp.answers import AnswerLimits  # noqa: PLC0415
+        from lance_gateway.gateway.cli.client import GatewayClient  # noqa: PLC0415 - keeps --help quick
+        from lance_gateway.gateway.cli.mcp.answers import AnswerLimits  # noqa: PLC0415
 
         connect = partial(GatewayClient, uri, login, chosen)
         with closing(Gateway(connect, AnswerLimits(max_rows, max_bytes))) as gateway:

@@ -15,11 +15,11 @@ from mcp_types import ToolAnnotations
 from pyarrow import flight
 from pydantic import Field
 
-from gateway.cli.client import GatewayClient, list_names
-from gateway.cli.mcp.answers import AnswerLimits, format_rows
-from gateway.cli.mcp.searches import Search, format_text
-from memwal.errors import LanceGatewayError
-from protos.flight_sql import format_error
+from lance_gateway.gateway.cli.client import GatewayClient, list_names
+from lance_gateway.gateway.cli.mcp.answers import AnswerLimits, format_rows
+from lance_gateway.gateway.cli.mcp.searches import Search, format_text
+from lance_gateway.memwal.errors import LanceGatewayError
+from lance_gateway.protos.flight_sql import format_error
 
 DEFAULT_ROWS = 100
 _INSTRUCTIONS = """

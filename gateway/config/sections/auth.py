@@ -2,8 +2,8 @@
 
 from pydantic import Field
 
-from gateway.config.sections.section import Section
-from gateway.config.value_types import File, Names, Seconds
+from lance_gateway.gateway.config.sections.section import Section
+from lance_gateway.gateway.config.value_types import File, Names, Seconds
 
 
 class JwtSection(Section):

@@ -2,8 +2,8 @@
 
 from pydantic import Field
 
-from gateway.config.sections.section import Section
-from gateway.config.value_types import Seconds, Size
+from lance_gateway.gateway.config.sections.section import Section
+from lance_gateway.gateway.config.value_types import Seconds, Size
 
 
 class LimitsSection(Section):

@@ -4,8 +4,8 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
-from gateway.config.sections.section import Section
-from gateway.config.value_types import HttpPort, Names, Seconds
+from lance_gateway.gateway.config.sections.section import Section
+from lance_gateway.gateway.config.value_types import HttpPort, Names, Seconds
 
 
 class ObservabilitySection(Section):

@@ -2,8 +2,8 @@
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from gateway.config.sections.section import Section
-from gateway.config.value_types import File, Port, Seconds, Workers
+from lance_gateway.gateway.config.sections.section import Section
+from lance_gateway.gateway.config.value_types import File, Port, Seconds, Workers
 
 
 class StorageSection(Section):

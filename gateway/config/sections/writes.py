@@ -5,8 +5,8 @@ from typing import Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from gateway.config.sections.section import Section
-from gateway.config.value_types import File, Seconds, Size
+from lance_gateway.gateway.config.sections.section import Section
+from lance_gateway.gateway.config.value_types import File, Seconds, Size
 
 
 class WritesSection(Section):

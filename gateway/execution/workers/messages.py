@@ -17,18 +17,18 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from execnodes import MeasuredNode, MetricsSet
-from gateway.execution.workers.segments import StoredBatch, Trimmed
-from memwal.errors import LanceGatewayError
-from memwal.storage.time_limits import StorageLimits
-from planner.access.rights import Access
-from planner.access.visible_catalog import FoundNames
-from planner.binding.substrait import Bound
-from planner.bridge.memory_use import MemoryUse
-from planner.bridge.run_control import TableRead
-from planner.plans.scan_parts import ScanPart
-from planner.scans.settings import SessionSettings
-from planner.tables.state.transaction_table import DescribedTable
+from lance_gateway.execnodes import MeasuredNode, MetricsSet
+from lance_gateway.gateway.execution.workers.segments import StoredBatch, Trimmed
+from lance_gateway.memwal.errors import LanceGatewayError
+from lance_gateway.memwal.storage.time_limits import StorageLimits
+from lance_gateway.planner.access.rights import Access
+from lance_gateway.planner.access.visible_catalog import FoundNames
+from lance_gateway.planner.binding.substrait import Bound
+from lance_gateway.planner.bridge.memory_use import MemoryUse
+from lance_gateway.planner.bridge.run_control import TableRead
+from lance_gateway.planner.plans.scan_parts import ScanPart
+from lance_gateway.planner.scans.settings import SessionSettings
+from lance_gateway.planner.tables.state.transaction_table import DescribedTable
 
 
 class WorkerFailedError(Exception):

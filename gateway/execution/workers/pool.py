@@ -13,18 +13,30 @@ from typing import Any
 
 from cachetools import TTLCache
 
-from gateway.execution.workers.channel import encode
-from gateway.execution.workers.messages import Answered, CallFunction, Failed, ReadWrite, WorkerOptions
-from gateway.execution.workers.process import (
+from lance_gateway.gateway.execution.workers.channel import encode
+from lance_gateway.gateway.execution.workers.messages import (
+    Answered,
+    CallFunction,
+    Failed,
+    ReadWrite,
+    WorkerOptions,
+)
+from lance_gateway.gateway.execution.workers.process import (
     Lease,
     WorkerEnd,
     WorkerEndedError,
     WorkerLostError,
     WorkerProcess,
 )
-from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, UnavailableError, copy_error
-from planner.bridge.run_control import RunControl
-from planner.plans.prepared_query import PreparedQuery
+from lance_gateway.memwal.errors import (
+    InvalidInputError,
+    LanceGatewayError,
+    NotFoundError,
+    UnavailableError,
+    copy_error,
+)
+from lance_gateway.planner.bridge.run_control import RunControl
+from lance_gateway.planner.plans.prepared_query import PreparedQuery
 
 logger = logging.getLogger(__name__)
 

@@ -15,8 +15,8 @@ from types import ModuleType
 
 import pyarrow as pa
 
-from gateway.execution.workers.channel import Channel, ChannelClosedError
-from gateway.execution.workers.messages import (
+from lance_gateway.gateway.execution.workers.channel import Channel, ChannelClosedError
+from lance_gateway.gateway.execution.workers.messages import (
     FINAL,
     Answer,
     CallFunction,
@@ -32,17 +32,19 @@ from gateway.execution.workers.messages import (
     SystemRows,
     WorkerOptions,
 )
-from gateway.execution.workers.segments import SegmentReader, StoredBatch, Trimmed
-from gateway.execution.workers.serving import run_worker
-from memwal.errors import LanceGatewayError, ResourcesExhaustedError, UnavailableError
-from planner.bridge.run_control import RunControl
+from lance_gateway.gateway.execution.workers.segments import SegmentReader, StoredBatch, Trimmed
+from lance_gateway.gateway.execution.workers.serving import run_worker
+from lance_gateway.memwal.errors import LanceGatewayError, ResourcesExhaustedError, UnavailableError
+from lance_gateway.planner.bridge.run_control import RunControl
 
 logger = logging.getLogger(__name__)
 
 # Forked from a process that has loaded the libraries and started no threads: quick, and shares their memory.
 _CONTEXT = get_context("forkserver")
 # The log of a worker is set up by a module of its own.
-_CONTEXT.set_forkserver_preload(["gateway.execution.workers.template", "gateway.observability.statements"])
+_CONTEXT.set_forkserver_preload(
+    ["lance_gateway.gateway.execution.workers.template", "lance_gateway.gateway.observability.statements"]
+)
 _STARTING = threading.Lock()
 _MAX_IDLE_CHANNELS = 16
 _LOOK_SECONDS = 0.1

@@ -7,7 +7,7 @@ from math import inf
 
 import pyarrow as pa
 
-from gateway.execution.workers.messages import (
+from lance_gateway.gateway.execution.workers.messages import (
     Answered,
     Definition,
     Divide,
@@ -21,21 +21,21 @@ from gateway.execution.workers.messages import (
     Statement,
     Unbound,
 )
-from gateway.execution.workers.pool import WorkerPool
-from gateway.execution.workers.process import WorkerLostError, WorkerProcess
-from gateway.execution.workers.remote_statement import ATTEMPTS, RemoteStatement, find_control
-from gateway.execution.workers.segments import StoredBatch
-from memwal.errors import UnavailableError
-from planner.access.visible_catalog import VisibleCatalog
-from planner.binding.substrait import Bound, BoundPlan
-from planner.bridge.run_control import RunControl
-from planner.plans.checked_query import Task
-from planner.plans.dataframes import Frames
-from planner.plans.prepared_query import PreparedQuery
-from planner.plans.scan_parts import OfferedParts, ScanPart
-from planner.scans.settings import SessionSettings
-from planner.tables.state.extended_tables import split_extension
-from planner.writes.dml.values.long_values import LongInsert
+from lance_gateway.gateway.execution.workers.pool import WorkerPool
+from lance_gateway.gateway.execution.workers.process import WorkerLostError, WorkerProcess
+from lance_gateway.gateway.execution.workers.remote_statement import ATTEMPTS, RemoteStatement, find_control
+from lance_gateway.gateway.execution.workers.segments import StoredBatch
+from lance_gateway.memwal.errors import UnavailableError
+from lance_gateway.planner.access.visible_catalog import VisibleCatalog
+from lance_gateway.planner.binding.substrait import Bound, BoundPlan
+from lance_gateway.planner.bridge.run_control import RunControl
+from lance_gateway.planner.plans.checked_query import Task
+from lance_gateway.planner.plans.dataframes import Frames
+from lance_gateway.planner.plans.prepared_query import PreparedQuery
+from lance_gateway.planner.plans.scan_parts import OfferedParts, ScanPart
+from lance_gateway.planner.scans.settings import SessionSettings
+from lance_gateway.planner.tables.state.extended_tables import split_extension
+from lance_gateway.planner.writes.dml.values.long_values import LongInsert
 
 
 @dataclass(slots=True)

@@ -6,8 +6,8 @@ from contextlib import nullcontext, suppress
 from hashlib import blake2b
 from typing import Any
 
-from gateway.execution.query import current_statement
-from gateway.execution.workers.messages import (
+from lance_gateway.gateway.execution.query import current_statement
+from lance_gateway.gateway.execution.workers.messages import (
     Answer,
     Answered,
     Check,
@@ -18,9 +18,9 @@ from gateway.execution.workers.messages import (
     Statement,
     Unknown,
 )
-from gateway.execution.workers.pool import WorkerPool
-from gateway.execution.workers.process import Lease, WorkerLostError, WorkerProcess
-from planner.bridge.run_control import RunControl
+from lance_gateway.gateway.execution.workers.pool import WorkerPool
+from lance_gateway.gateway.execution.workers.process import Lease, WorkerLostError, WorkerProcess
+from lance_gateway.planner.bridge.run_control import RunControl
 
 ATTEMPTS = 3
 """How often a statement is run until its worker is not lost."""

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from execnodes import MetricsSet
-from gateway.execution.streams import slice_batch
-from gateway.execution.workers.channel import Channel, ChannelClosedError
-from gateway.execution.workers.idle_memory import prepare_allocators
-from gateway.execution.workers.messages import (
+from lance_gateway.execnodes import MetricsSet
+from lance_gateway.gateway.execution.streams import slice_batch
+from lance_gateway.gateway.execution.workers.channel import Channel, ChannelClosedError
+from lance_gateway.gateway.execution.workers.idle_memory import prepare_allocators
+from lance_gateway.gateway.execution.workers.messages import (
     Answered,
     CallFunction,
     Cancel,
@@ -41,13 +41,18 @@ from gateway.execution.workers.messages import (
     Unknown,
     WorkerOptions,
 )
-from gateway.execution.workers.segments import INLINE_BYTES, SegmentWriter, Trimmed
-from gateway.execution.workers.tables_ahead import FIRST_STATEMENT, TablesAhead
-from gateway.execution.workers.worker import BoundHere, DescribedTransaction, NotDefinedError, Worker
-from memwal.errors import LanceGatewayError, UnavailableError, copy_error, is_panic
-from planner.bridge.run_control import RunControl
-from planner.plans.prepared_query import PreparedQuery
-from planner.tables.shared.recent_reads import RecentReads
+from lance_gateway.gateway.execution.workers.segments import INLINE_BYTES, SegmentWriter, Trimmed
+from lance_gateway.gateway.execution.workers.tables_ahead import FIRST_STATEMENT, TablesAhead
+from lance_gateway.gateway.execution.workers.worker import (
+    BoundHere,
+    DescribedTransaction,
+    NotDefinedError,
+    Worker,
+)
+from lance_gateway.memwal.errors import LanceGatewayError, UnavailableError, copy_error, is_panic
+from lance_gateway.planner.bridge.run_control import RunControl
+from lance_gateway.planner.plans.prepared_query import PreparedQuery
+from lance_gateway.planner.tables.shared.recent_reads import RecentReads
 
 logger = logging.getLogger(__name__)
 

@@ -11,18 +11,18 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from memwal.errors import is_panic
-from planner.bridge.run_control import RunControl
-from planner.plans.query_planner import QueryPlanner
-from planner.scans.query_run import QueryRun, TableScan
-from planner.scans.settings import DEFAULT_SETTINGS
-from planner.sql.text.tokens import quote
-from planner.tables.shared.recent_reads import RecentReads, RecentTable
-from planner.tables.sources.column_chunks import estimate_bytes
-from planner.tables.sources.decoded_columns import DecodedColumns
-from planner.tables.state.catalog import Catalog
-from planner.tables.state.table import Table
-from planner.tables.visibility.visibility import Visibility
+from lance_gateway.memwal.errors import is_panic
+from lance_gateway.planner.bridge.run_control import RunControl
+from lance_gateway.planner.plans.query_planner import QueryPlanner
+from lance_gateway.planner.scans.query_run import QueryRun, TableScan
+from lance_gateway.planner.scans.settings import DEFAULT_SETTINGS
+from lance_gateway.planner.sql.text.tokens import quote
+from lance_gateway.planner.tables.shared.recent_reads import RecentReads, RecentTable
+from lance_gateway.planner.tables.sources.column_chunks import estimate_bytes
+from lance_gateway.planner.tables.sources.decoded_columns import DecodedColumns
+from lance_gateway.planner.tables.state.catalog import Catalog
+from lance_gateway.planner.tables.state.table import Table
+from lance_gateway.planner.tables.visibility.visibility import Visibility
 
 MAX_TABLES = 16
 FIRST_STATEMENT = "SELECT value % 7 AS k, sum(value) AS n FROM generate_series(1, 9) GROUP BY 1 ORDER BY k"

@@ -6,7 +6,7 @@ calls them, so there are none.
 
 import warnings
 
-from gateway.execution.workers.serving import run_worker
+from lance_gateway.gateway.execution.workers.serving import run_worker
 
 __all__ = ["run_worker"]
 

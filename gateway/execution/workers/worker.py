@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 from cachetools import LRUCache
 
-from gateway.execution.workers.channel import Channel
-from gateway.execution.workers.idle_memory import IdleMemory
-from gateway.execution.workers.messages import (
+from lance_gateway.gateway.execution.workers.channel import Channel
+from lance_gateway.gateway.execution.workers.idle_memory import IdleMemory
+from lance_gateway.gateway.execution.workers.messages import (
     Checked,
     Definition,
     ReadSystemTable,
@@ -22,24 +22,28 @@ from gateway.execution.workers.messages import (
     Unbound,
     WorkerOptions,
 )
-from gateway.execution.workers.segments import KeptBytes
-from memwal.errors import LanceGatewayError
-from memwal.writing import WriteOptions
-from planner.access.rights import Access, SessionAccess
-from planner.access.visible_catalog import SystemTable, VisibleCatalog
-from planner.bridge.run_control import describe_panics
-from planner.engine import read_long_write
-from planner.plans.dataframes import Frames
-from planner.plans.plan_cache import MAX_PLANS
-from planner.plans.prepared_query import PreparedQuery
-from planner.plans.query_planner import QueryPlanner, bind_and_create
-from planner.scans.settings import SessionSettings, Shortcut
-from planner.tables.shared.cache import SharedCache
-from planner.tables.sources.snapshot import SnapshotDescription
-from planner.tables.state.catalog import Catalog
-from planner.tables.state.table import Table
-from planner.tables.state.transaction_table import DescribedTable, TransactionTable, decode_own_rows
-from planner.writes.dml.values.long_values import LongInsert
+from lance_gateway.gateway.execution.workers.segments import KeptBytes
+from lance_gateway.memwal.errors import LanceGatewayError
+from lance_gateway.memwal.writing import WriteOptions
+from lance_gateway.planner.access.rights import Access, SessionAccess
+from lance_gateway.planner.access.visible_catalog import SystemTable, VisibleCatalog
+from lance_gateway.planner.bridge.run_control import describe_panics
+from lance_gateway.planner.engine import read_long_write
+from lance_gateway.planner.plans.dataframes import Frames
+from lance_gateway.planner.plans.plan_cache import MAX_PLANS
+from lance_gateway.planner.plans.prepared_query import PreparedQuery
+from lance_gateway.planner.plans.query_planner import QueryPlanner, bind_and_create
+from lance_gateway.planner.scans.settings import SessionSettings, Shortcut
+from lance_gateway.planner.tables.shared.cache import SharedCache
+from lance_gateway.planner.tables.sources.snapshot import SnapshotDescription
+from lance_gateway.planner.tables.state.catalog import Catalog
+from lance_gateway.planner.tables.state.table import Table
+from lance_gateway.planner.tables.state.transaction_table import (
+    DescribedTable,
+    TransactionTable,
+    decode_own_rows,
+)
+from lance_gateway.planner.writes.dml.values.long_values import LongInsert
 
 logger = logging.getLogger(__name__)
 

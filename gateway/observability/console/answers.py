@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from gateway.protocol.json_values import MAX_CHARS, to_json_value
+from lance_gateway.gateway.protocol.json_values import MAX_CHARS, to_json_value
 
 NDJSON: Final = "application/x-ndjson"
 ARROW: Final = "application/vnd.apache.arrow.stream"

@@ -14,19 +14,24 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from gateway.auth.credentials import UnauthenticatedError, normalise_address
-from gateway.observability.console.answers import FORMATS, NDJSON, Answer
-from gateway.observability.console.handling import FAILURES, HEADERS, Body, read_body
-from gateway.observability.console.jobs.routes import RUNNING_JOBS
-from gateway.observability.console.sessions import COOKIE, ConsoleSession, ConsoleSessions, set_cookie
-from gateway.observability.console.statements import Result
-from gateway.observability.console.visits import LOGINS, Visit, Visits
-from gateway.observability.history import History
-from gateway.observability.hosts import find_scheme
-from gateway.protocol.identity import Identity
-from memwal.errors import InvalidInputError
-from planner.access.rights import Access
-from protos.flight_sql import format_error
+from lance_gateway.gateway.auth.credentials import UnauthenticatedError, normalise_address
+from lance_gateway.gateway.observability.console.answers import FORMATS, NDJSON, Answer
+from lance_gateway.gateway.observability.console.handling import FAILURES, HEADERS, Body, read_body
+from lance_gateway.gateway.observability.console.jobs.routes import RUNNING_JOBS
+from lance_gateway.gateway.observability.console.sessions import (
+    COOKIE,
+    ConsoleSession,
+    ConsoleSessions,
+    set_cookie,
+)
+from lance_gateway.gateway.observability.console.statements import Result
+from lance_gateway.gateway.observability.console.visits import LOGINS, Visit, Visits
+from lance_gateway.gateway.observability.history import History
+from lance_gateway.gateway.observability.hosts import find_scheme
+from lance_gateway.gateway.protocol.identity import Identity
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.planner.access.rights import Access
+from lance_gateway.protos.flight_sql import format_error
 
 _STATIC = Path(__file__).with_name("static")
 _MAX_DEPTH = 32

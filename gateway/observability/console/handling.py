@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from gateway.auth.credentials import UnauthenticatedError
-from memwal.errors import (
+from lance_gateway.gateway.auth.credentials import UnauthenticatedError
+from lance_gateway.memwal.errors import (
     AlreadyExistsError,
     InvalidInputError,
     LanceGatewayError,
@@ -21,7 +21,7 @@ from memwal.errors import (
     ResourcesExhaustedError,
     UnavailableError,
 )
-from protos.flight_sql import format_error
+from lance_gateway.protos.flight_sql import format_error
 
 # Scripts and requests of this origin only; CodeMirror makes style elements.
 _POLICY = (

@@ -13,14 +13,14 @@ from cachetools import TTLCache
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.auth.authenticator import Authenticator
-from gateway.auth.credentials import Basic, Bearer, UnauthenticatedError
-from gateway.auth.gateway_tokens import hash_token
-from gateway.observability.console.statements import Connection, OwnGateway
-from gateway.observability.console.visits import Visit
-from gateway.observability.hosts import find_scheme, parse_host, parse_origin
-from gateway.protocol.identity import ANONYMOUS, Identity
-from memwal.errors import InvalidInputError, PermissionDeniedError
+from lance_gateway.gateway.auth.authenticator import Authenticator
+from lance_gateway.gateway.auth.credentials import Basic, Bearer, UnauthenticatedError
+from lance_gateway.gateway.auth.gateway_tokens import hash_token
+from lance_gateway.gateway.observability.console.statements import Connection, OwnGateway
+from lance_gateway.gateway.observability.console.visits import Visit
+from lance_gateway.gateway.observability.hosts import find_scheme, parse_host, parse_origin
+from lance_gateway.gateway.protocol.identity import ANONYMOUS, Identity
+from lance_gateway.memwal.errors import InvalidInputError, PermissionDeniedError
 
 COOKIE = "lance_gateway_console"
 CSRF_HEADER = "x-csrf-token"

@@ -11,12 +11,12 @@ from google.protobuf import any_pb2
 from google.protobuf.message import Message
 from pyarrow import flight
 
-from gateway.observability.console.answers import list_values
-from gateway.sessions import REQUEST_HEADER, list_options
-from memwal.errors import InvalidInputError
-from planner.scans.settings import SessionSettings
-from protos import flight_sql_pb2 as sql
-from protos.flight_sql import CookieJar, FlightSqlConnection, build_bearer_header, pack
+from lance_gateway.gateway.observability.console.answers import list_values
+from lance_gateway.gateway.sessions import REQUEST_HEADER, list_options
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.planner.scans.settings import SessionSettings
+from lance_gateway.protos import flight_sql_pb2 as sql
+from lance_gateway.protos.flight_sql import CookieJar, FlightSqlConnection, build_bearer_header, pack
 
 NO_OPTIONS: Final[Mapping[str, object]] = MappingProxyType({})
 _SHOWN_CHARS: Final = 80

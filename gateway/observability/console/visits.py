@@ -17,8 +17,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from gateway.observability.console.handling import FAILURES, HEADERS, build_failure
-from memwal.errors import ResourcesExhaustedError
+from lance_gateway.gateway.observability.console.handling import FAILURES, HEADERS, build_failure
+from lance_gateway.memwal.errors import ResourcesExhaustedError
 
 T = TypeVar("T")
 LOGINS: Final = None

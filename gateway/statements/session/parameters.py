@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from gateway.sessions import list_options
-from memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
-from planner.engine import SessionSettings
-from planner.system.catalogs.fixed_settings import FIXED_SETTINGS
+from lance_gateway.gateway.sessions import list_options
+from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
+from lance_gateway.planner.engine import SessionSettings
+from lance_gateway.planner.system.catalogs.fixed_settings import FIXED_SETTINGS
 
 Options = Mapping[str, object]
 """Option -> new value; None for the default."""

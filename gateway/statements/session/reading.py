@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from memwal.errors import UnsupportedError
-from planner.sql.text.statement_reader import StatementReader
-from planner.sql.text.tokens import QUOTED, STRING, fold, tokenize
+from lance_gateway.memwal.errors import UnsupportedError
+from lance_gateway.planner.sql.text.statement_reader import StatementReader
+from lance_gateway.planner.sql.text.tokens import QUOTED, STRING, fold, tokenize
 
 _NUMBER = "0"
 _LISTS = frozenset(

@@ -14,14 +14,20 @@ from typing import Final
 
 import pyarrow as pa
 
-from gateway.execution.own_statement import OwnStatement, ReadOwnStatement
-from gateway.protocol.commands import Call
-from gateway.sessions import NO_SESSION, Sessions, change_options, list_options
-from gateway.statements.session.parameters import PARAMETERS, Options, Parameter, State
-from gateway.statements.session.reading import Assignment, read_reset, read_set, read_show, read_use
-from memwal.errors import InvalidInputError, PermissionDeniedError, PreconditionError
-from memwal.storage.table_names import CATALOG
-from planner.engine import SessionSettings
+from lance_gateway.gateway.execution.own_statement import OwnStatement, ReadOwnStatement
+from lance_gateway.gateway.protocol.commands import Call
+from lance_gateway.gateway.sessions import NO_SESSION, Sessions, change_options, list_options
+from lance_gateway.gateway.statements.session.parameters import PARAMETERS, Options, Parameter, State
+from lance_gateway.gateway.statements.session.reading import (
+    Assignment,
+    read_reset,
+    read_set,
+    read_show,
+    read_use,
+)
+from lance_gateway.memwal.errors import InvalidInputError, PermissionDeniedError, PreconditionError
+from lance_gateway.memwal.storage.table_names import CATALOG
+from lance_gateway.planner.engine import SessionSettings
 
 _NO_COLUMNS: Final = pa.schema([])
 _ALL: Final = pa.schema([(name, pa.string()) for name in ("name", "setting", "description")])

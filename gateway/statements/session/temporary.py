@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 from google.protobuf.message import Message
 
-from gateway.protocol.commands import Call
-from gateway.protocol.origins import find_origin
-from gateway.sessions import Sessions
-from memwal.errors import LanceGatewayError, NotFoundError, PreconditionError
-from planner.access.rights import Access, SessionAccess
-from planner.tables.state.catalog import Catalog
+from lance_gateway.gateway.protocol.commands import Call
+from lance_gateway.gateway.protocol.origins import find_origin
+from lance_gateway.gateway.sessions import Sessions
+from lance_gateway.memwal.errors import LanceGatewayError, NotFoundError, PreconditionError
+from lance_gateway.planner.access.rights import Access, SessionAccess
+from lance_gateway.planner.tables.state.catalog import Catalog
 
 logger = logging.getLogger(__name__)
 

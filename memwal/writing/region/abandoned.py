@@ -14,17 +14,17 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
-from memwal.base.table_place import keep_in_place
-from memwal.errors import LanceGatewayError, UnavailableError
-from memwal.regions.manifest import RegionManifest
-from memwal.regions.wal import find_last_wal_position, has_unflushed_rows, wal_entry_path
-from memwal.storage.files import Storage
-from memwal.storage.table_names import TableName
-from memwal.writing.changes import FencedError, SealedError
-from memwal.writing.options import WriteOptions
-from memwal.writing.region.discarded_writers import DiscardedWriters
-from memwal.writing.region.ownership import RegionOwnership, read_owner_record
-from memwal.writing.table.open_table import OpenTable
+from lance_gateway.memwal.base.table_place import keep_in_place
+from lance_gateway.memwal.errors import LanceGatewayError, UnavailableError
+from lance_gateway.memwal.regions.manifest import RegionManifest
+from lance_gateway.memwal.regions.wal import find_last_wal_position, has_unflushed_rows, wal_entry_path
+from lance_gateway.memwal.storage.files import Storage
+from lance_gateway.memwal.storage.table_names import TableName
+from lance_gateway.memwal.writing.changes import FencedError, SealedError
+from lance_gateway.memwal.writing.options import WriteOptions
+from lance_gateway.memwal.writing.region.discarded_writers import DiscardedWriters
+from lance_gateway.memwal.writing.region.ownership import RegionOwnership, read_owner_record
+from lance_gateway.memwal.writing.table.open_table import OpenTable
 
 WRITERS: Final = "_gateway/writers"
 SIGN_SECONDS: Final = 60.0

@@ -13,15 +13,20 @@ from typing import Any, overload
 import numpy as np
 import pyarrow as pa
 
-from memwal.columns.lance_rows import export_to_log
-from memwal.columns.stored_fields import TOMBSTONE
-from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError, find_storage_cause
-from memwal.lance_errors import is_invalid_input
-from memwal.regions.manifest import RegionManifest, commit_manifest, read_latest_manifest
-from memwal.regions.wal import WalEntry, find_appended_position
-from memwal.writing.region.discarded_writers import DiscardedWriters
-from memwal.writing.region.doubts import InDoubtError
-from memwal.writing.table.open_table import OpenTable
+from lance_gateway.memwal.columns.lance_rows import export_to_log
+from lance_gateway.memwal.columns.stored_fields import TOMBSTONE
+from lance_gateway.memwal.errors import (
+    InvalidInputError,
+    LanceGatewayError,
+    UnavailableError,
+    find_storage_cause,
+)
+from lance_gateway.memwal.lance_errors import is_invalid_input
+from lance_gateway.memwal.regions.manifest import RegionManifest, commit_manifest, read_latest_manifest
+from lance_gateway.memwal.regions.wal import WalEntry, find_appended_position
+from lance_gateway.memwal.writing.region.discarded_writers import DiscardedWriters
+from lance_gateway.memwal.writing.region.doubts import InDoubtError
+from lance_gateway.memwal.writing.table.open_table import OpenTable
 
 _MANY_BYTES = 1 << 20
 _MANY_CHUNKS = 256

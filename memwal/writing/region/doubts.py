@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable
 from enum import Enum
 
-from memwal.errors import LanceGatewayError, UnavailableError
-from memwal.regions.wal import read_wal_entry_if_present
-from memwal.storage.files import Storage
-from memwal.writing.changes import FencedError, OutcomeUnknownError
+from lance_gateway.memwal.errors import LanceGatewayError, UnavailableError
+from lance_gateway.memwal.regions.wal import read_wal_entry_if_present
+from lance_gateway.memwal.storage.files import Storage
+from lance_gateway.memwal.writing.changes import FencedError, OutcomeUnknownError
 
 _log = logging.getLogger(__name__)
 FENCE_SECONDS = 1.0

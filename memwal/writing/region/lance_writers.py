@@ -9,30 +9,30 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from memwal.columns.lance_rows import export_to_log
-from memwal.errors import InvalidInputError, UnavailableError
-from memwal.lance_errors import is_contested_claim, is_invalid_input, is_log_too_long
-from memwal.regions.generation_numbers import check_not_restarted
-from memwal.regions.manifest import RegionManifest, read_latest_manifest
-from memwal.regions.wal import (
+from lance_gateway.memwal.columns.lance_rows import export_to_log
+from lance_gateway.memwal.errors import InvalidInputError, UnavailableError
+from lance_gateway.memwal.lance_errors import is_contested_claim, is_invalid_input, is_log_too_long
+from lance_gateway.memwal.regions.generation_numbers import check_not_restarted
+from lance_gateway.memwal.regions.manifest import RegionManifest, read_latest_manifest
+from lance_gateway.memwal.regions.wal import (
     find_last_rows,
     find_last_wal_position,
     read_unflushed_entries,
     read_wal_entry_if_present,
 )
-from memwal.writing.changes import FencedError, SealedError
-from memwal.writing.options import WriteOptions
-from memwal.writing.region.claim import (
+from lance_gateway.memwal.writing.changes import FencedError, SealedError
+from lance_gateway.memwal.writing.options import WriteOptions
+from lance_gateway.memwal.writing.region.claim import (
     Claim,
     TailKeeper,
     find_newest_manifest,
     is_claimed_after,
     shorten_text,
 )
-from memwal.writing.region.discarded_writers import DiscardedWriters
-from memwal.writing.region.doubts import InDoubtError
-from memwal.writing.table.open_table import OpenTable
-from memwal.writing.table.splitting import Part
+from lance_gateway.memwal.writing.region.discarded_writers import DiscardedWriters
+from lance_gateway.memwal.writing.region.doubts import InDoubtError
+from lance_gateway.memwal.writing.table.open_table import OpenTable
+from lance_gateway.memwal.writing.table.splitting import Part
 
 _LEAST_UNFLUSHED_BYTES = 256 << 20
 _ROOM_BYTES = 1 << 30

@@ -14,16 +14,16 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 
-from memwal.errors import InvalidInputError, NotFoundError, UnavailableError
-from memwal.regions.manifest import RegionManifest, manifest_path, read_latest_manifest
-from memwal.regions.wal import has_unflushed_rows
-from memwal.storage.files import Storage
-from memwal.writing.changes import FencedError, NotOwnerError, SealedError
-from memwal.writing.options import OwnershipPolicy, WriteOptions
-from memwal.writing.region.claim import Claim
-from memwal.writing.region.discarded_writers import DiscardedWriters
-from memwal.writing.region.lance_writers import ContestedError, open_claim
-from memwal.writing.table.open_table import OpenTable
+from lance_gateway.memwal.errors import InvalidInputError, NotFoundError, UnavailableError
+from lance_gateway.memwal.regions.manifest import RegionManifest, manifest_path, read_latest_manifest
+from lance_gateway.memwal.regions.wal import has_unflushed_rows
+from lance_gateway.memwal.storage.files import Storage
+from lance_gateway.memwal.writing.changes import FencedError, NotOwnerError, SealedError
+from lance_gateway.memwal.writing.options import OwnershipPolicy, WriteOptions
+from lance_gateway.memwal.writing.region.claim import Claim
+from lance_gateway.memwal.writing.region.discarded_writers import DiscardedWriters
+from lance_gateway.memwal.writing.region.lance_writers import ContestedError, open_claim
+from lance_gateway.memwal.writing.table.open_table import OpenTable
 
 _JITTER = 0.1
 """Part of the hold time by which claims are spread, and the unit of waiting after a contested one."""

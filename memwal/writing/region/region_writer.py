@@ -11,29 +11,29 @@ from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import asdict
 
-from memwal.base.table_place import keep_in_place
-from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, UnavailableError
-from memwal.regions.wal import has_abandoned_rows, has_unflushed_rows, wal_entry_path
-from memwal.writing.changes import FencedError, NotOwnerError, OutcomeUnknownError
-from memwal.writing.observing import Counters, RegionStats
-from memwal.writing.options import OwnershipPolicy, WriteOptions
-from memwal.writing.region.claim import Claim, OwnTail
-from memwal.writing.region.discarded_writers import DiscardedWriters
-from memwal.writing.region.doubts import (
+from lance_gateway.memwal.base.table_place import keep_in_place
+from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, UnavailableError
+from lance_gateway.memwal.regions.wal import has_abandoned_rows, has_unflushed_rows, wal_entry_path
+from lance_gateway.memwal.writing.changes import FencedError, NotOwnerError, OutcomeUnknownError
+from lance_gateway.memwal.writing.observing import Counters, RegionStats
+from lance_gateway.memwal.writing.options import OwnershipPolicy, WriteOptions
+from lance_gateway.memwal.writing.region.claim import Claim, OwnTail
+from lance_gateway.memwal.writing.region.discarded_writers import DiscardedWriters
+from lance_gateway.memwal.writing.region.doubts import (
     CLAIM_SECONDS,
     FENCE_SECONDS,
     FIRST_PAUSE,
     InDoubtError,
     has_arrived,
 )
-from memwal.writing.region.lance_writers import ContestedError, append_atomically
-from memwal.writing.region.ownership import (
+from lance_gateway.memwal.writing.region.lance_writers import ContestedError, append_atomically
+from lance_gateway.memwal.writing.region.ownership import (
     RECORD_SECONDS,
     RegionOwnership,
 )
-from memwal.writing.region.requests import GROUP_BYTES, Request, RequestQueue
-from memwal.writing.table.open_table import OpenTable
-from memwal.writing.table.splitting import check_new_rules
+from lance_gateway.memwal.writing.region.requests import GROUP_BYTES, Request, RequestQueue
+from lance_gateway.memwal.writing.table.open_table import OpenTable
+from lance_gateway.memwal.writing.table.splitting import check_new_rules
 
 _log = logging.getLogger(__name__)
 _SHARED_SECONDS = 300.0

@@ -18,9 +18,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from memwal.errors import LanceGatewayError, UnavailableError
-from memwal.writing.changes import OutcomeUnknownError, RegionOutcome
-from memwal.writing.table.open_table import OpenTable
+from lance_gateway.memwal.errors import LanceGatewayError, UnavailableError
+from lance_gateway.memwal.writing.changes import OutcomeUnknownError, RegionOutcome
+from lance_gateway.memwal.writing.table.open_table import OpenTable
 
 _log = logging.getLogger(__name__)
 

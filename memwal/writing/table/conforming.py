@@ -6,11 +6,11 @@ from collections.abc import Collection, Sequence
 
 import pyarrow as pa
 
-from memwal.columns.stored_fields import FIELD_ID, TOMBSTONE
-from memwal.errors import (
+from lance_gateway.memwal.columns.stored_fields import FIELD_ID, TOMBSTONE
+from lance_gateway.memwal.errors import (
     InvalidInputError,
 )
-from memwal.rules import (
+from lance_gateway.memwal.rules import (
     build_initial_column,
 )
 

@@ -11,34 +11,34 @@ from typing import Any
 import lance
 import pyarrow as pa
 
-from memwal.base.index_details import (
+from lance_gateway.memwal.base.index_details import (
     MemWalIndexDetails,
     find_newest_details,
     read_base_manifest,
 )
-from memwal.base.table_mark import mark_table, read_table_mark
-from memwal.columns.blobs import build_plain_schema
-from memwal.columns.json_values import normalize_json
-from memwal.creating.columns import TABLE_ID, list_key_columns, list_not_null_columns
-from memwal.creating.tables import table_exists
-from memwal.errors import (
+from lance_gateway.memwal.base.table_mark import mark_table, read_table_mark
+from lance_gateway.memwal.columns.blobs import build_plain_schema
+from lance_gateway.memwal.columns.json_values import normalize_json
+from lance_gateway.memwal.creating.columns import TABLE_ID, list_key_columns, list_not_null_columns
+from lance_gateway.memwal.creating.tables import table_exists
+from lance_gateway.memwal.errors import (
     InvalidInputError,
     NotFoundError,
     PreconditionError,
     UnavailableError,
     UnsupportedError,
 )
-from memwal.regions.region_ids import detect_bucket_hash
-from memwal.rules import (
+from lance_gateway.memwal.regions.region_ids import detect_bucket_hash
+from lance_gateway.memwal.rules import (
     InitialValue,
     RowRules,
     list_initial_values,
     read_row_rules,
 )
-from memwal.storage.files import VERSIONS, Storage
-from memwal.writing.table.conforming import build_entry_schema, cast_column, conform_rows
-from memwal.writing.table.regions import Regions, RoutedRows
-from memwal.writing.table.watching import Watch, identify_versions_directory
+from lance_gateway.memwal.storage.files import VERSIONS, Storage
+from lance_gateway.memwal.writing.table.conforming import build_entry_schema, cast_column, conform_rows
+from lance_gateway.memwal.writing.table.regions import Regions, RoutedRows
+from lance_gateway.memwal.writing.table.watching import Watch, identify_versions_directory
 
 _ATTEMPTS = 4
 

@@ -10,10 +10,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from memwal.base.index_details import MemWalIndexDetails, RegionField, RegionSpec
-from memwal.errors import PreconditionError, UnsupportedError
-from memwal.regions.generation_numbers import check_not_restarted, choose_first_generation, extent_path
-from memwal.regions.manifest import (
+from lance_gateway.memwal.base.index_details import MemWalIndexDetails, RegionField, RegionSpec
+from lance_gateway.memwal.errors import PreconditionError, UnsupportedError
+from lance_gateway.memwal.regions.generation_numbers import (
+    check_not_restarted,
+    choose_first_generation,
+    extent_path,
+)
+from lance_gateway.memwal.regions.manifest import (
     RegionManifest,
     commit_manifest,
     list_regions,
@@ -21,7 +25,7 @@ from memwal.regions.manifest import (
     read_latest_manifest,
     read_latest_manifests,
 )
-from memwal.regions.region_ids import (
+from lance_gateway.memwal.regions.region_ids import (
     RawValues,
     can_be_identity_region,
     derive_lancedb_region_id,
@@ -31,11 +35,11 @@ from memwal.regions.region_ids import (
     find_region_values,
     is_drained,
 )
-from memwal.regions.wal import find_last_epoch
-from memwal.storage.files import Storage
-from memwal.transforms.buckets import BucketHash
-from memwal.transforms.raw_values import parse_result_type
-from memwal.transforms.transforms import build_transform, encode_region_value
+from lance_gateway.memwal.regions.wal import find_last_epoch
+from lance_gateway.memwal.storage.files import Storage
+from lance_gateway.memwal.transforms.buckets import BucketHash
+from lance_gateway.memwal.transforms.raw_values import parse_result_type
+from lance_gateway.memwal.transforms.transforms import build_transform, encode_region_value
 
 _REMEMBERED = 100_000
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from memwal.writing.changes import Changes
-from memwal.writing.table.open_table import OpenTable
+from lance_gateway.memwal.writing.changes import Changes
+from lance_gateway.memwal.writing.table.open_table import OpenTable
 
 Part = tuple[pa.Table | None, pa.Table | None]
 """Rows and keys of one region; None for none."""

@@ -7,14 +7,14 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from memwal.base.index_details import (
+from lance_gateway.memwal.base.index_details import (
     MemWalIndexDetails,
     find_newest_details,
     read_base_manifest,
     read_newest_version,
 )
-from memwal.base.table_mark import read_table_mark
-from memwal.storage.files import VERSIONS, FileIdentity, Storage, base_manifest_paths
+from lance_gateway.memwal.base.table_mark import read_table_mark
+from lance_gateway.memwal.storage.files import VERSIONS, FileIdentity, Storage, base_manifest_paths
 
 
 @dataclass(eq=False)

@@ -24,16 +24,25 @@ from typing import Final, Protocol, runtime_checkable
 
 import pyarrow as pa
 
-from memwal.errors import InvalidInputError, UnsupportedError
-from memwal.storage.table_names import TableName
-from planner.binding.bound_statement import ComparedState, StateRole
-from planner.binding.names import StatementNames
-from planner.scans.changes import ADDED, CHANGE, CHANGED, CHANGED_AT, NUMBER, ORDERED, POSITION, SEQUENCE
-from planner.scans.changes.key_parts import KeyPart
-from planner.sql.text.as_of import AsOf, read_state
-from planner.sql.text.references import FunctionSite
-from planner.sql.text.tokens import STRING, SqlText, fold, quote
-from planner.tables.sources.base_table import BaseTable
+from lance_gateway.memwal.errors import InvalidInputError, UnsupportedError
+from lance_gateway.memwal.storage.table_names import TableName
+from lance_gateway.planner.binding.bound_statement import ComparedState, StateRole
+from lance_gateway.planner.binding.names import StatementNames
+from lance_gateway.planner.scans.changes import (
+    ADDED,
+    CHANGE,
+    CHANGED,
+    CHANGED_AT,
+    NUMBER,
+    ORDERED,
+    POSITION,
+    SEQUENCE,
+)
+from lance_gateway.planner.scans.changes.key_parts import KeyPart
+from lance_gateway.planner.sql.text.as_of import AsOf, read_state
+from lance_gateway.planner.sql.text.references import FunctionSite
+from lance_gateway.planner.sql.text.tokens import STRING, SqlText, fold, quote
+from lance_gateway.planner.tables.sources.base_table import BaseTable
 
 CHANGES: Final = "lance_changes"
 _OPTIONS: Final = ("since", "until", "mode", "follow", "part", "parts")

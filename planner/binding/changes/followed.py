@@ -14,12 +14,12 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from memwal.errors import LanceGatewayError, UnsupportedError
-from planner.binding.changes.calls import CHANGES, FOLLOW_ALONE, read_changes_call
-from planner.scans.changes import POSITION
-from planner.sql.text.edits import Edit, apply_edits
-from planner.sql.text.references import FunctionSite, find_references
-from planner.sql.text.tokens import SqlText, quote, tokenize
+from lance_gateway.memwal.errors import LanceGatewayError, UnsupportedError
+from lance_gateway.planner.binding.changes.calls import CHANGES, FOLLOW_ALONE, read_changes_call
+from lance_gateway.planner.scans.changes import POSITION
+from lance_gateway.planner.sql.text.edits import Edit, apply_edits
+from lance_gateway.planner.sql.text.references import FunctionSite, find_references
+from lance_gateway.planner.sql.text.tokens import SqlText, quote, tokenize
 
 _FOLLOWS: Final = re.compile(r"\bfollow\s*(?:=>|:=|=)\s*true\b", re.IGNORECASE)
 _NEEDS_ALL: Final = frozenset(

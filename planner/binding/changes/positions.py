@@ -9,15 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from memwal.errors import UnsupportedError
-from memwal.storage.table_names import TableName
-from planner.binding.bound_statement import ComparedState, StateRole
-from planner.binding.changes.calls import ASSIGNMENTS, CHANGES, StateResolver, read_table
-from planner.binding.names import StatementNames
-from planner.scans.changes import POSITION, ROWS
-from planner.sql.text.as_of import AsOf, read_state
-from planner.sql.text.references import FunctionSite
-from planner.sql.text.tokens import SqlText, fold, quote
+from lance_gateway.memwal.errors import UnsupportedError
+from lance_gateway.memwal.storage.table_names import TableName
+from lance_gateway.planner.binding.bound_statement import ComparedState, StateRole
+from lance_gateway.planner.binding.changes.calls import ASSIGNMENTS, CHANGES, StateResolver, read_table
+from lance_gateway.planner.binding.names import StatementNames
+from lance_gateway.planner.scans.changes import POSITION, ROWS
+from lance_gateway.planner.sql.text.as_of import AsOf, read_state
+from lance_gateway.planner.sql.text.references import FunctionSite
+from lance_gateway.planner.sql.text.tokens import SqlText, fold, quote
 
 POSITION_OF: Final = "lance_position"
 STATE_FUNCTIONS: Final = frozenset({CHANGES, POSITION_OF})

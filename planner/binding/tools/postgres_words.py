@@ -8,15 +8,15 @@ from typing import Final
 
 from sqlglot import exp
 
-from planner.bridge.types.parameter_types import sql_type
-from planner.sql.forms import write_forms
-from planner.sql.forms.calls import fill, list_plain_calls, put
-from planner.sql.text.tokens import tokenize
-from planner.sql.tree.dialect import write_sql
-from planner.sql.tree.tree import Tree, concerns, for_texts
-from planner.system.catalogs.functions import CATALOG_FUNCTIONS, FUNCTION_NAMES, CatalogFunction
-from planner.system.catalogs.pg_catalog import ALWAYS_EMPTY
-from planner.system.catalogs.relations import INFORMATION_SCHEMA, PG_CATALOG
+from lance_gateway.planner.bridge.types.parameter_types import sql_type
+from lance_gateway.planner.sql.forms import write_forms
+from lance_gateway.planner.sql.forms.calls import fill, list_plain_calls, put
+from lance_gateway.planner.sql.text.tokens import tokenize
+from lance_gateway.planner.sql.tree.dialect import write_sql
+from lance_gateway.planner.sql.tree.tree import Tree, concerns, for_texts
+from lance_gateway.planner.system.catalogs.functions import CATALOG_FUNCTIONS, FUNCTION_NAMES, CatalogFunction
+from lance_gateway.planner.system.catalogs.pg_catalog import ALWAYS_EMPTY
+from lance_gateway.planner.system.catalogs.relations import INFORMATION_SCHEMA, PG_CATALOG
 
 _MARKS: Final = (
     # What follows begins with one of these characters, which most of a long list of numbers does not have.

@@ -10,9 +10,9 @@ from typing import Final
 
 from sqlglot import exp
 
-from planner.sql.forms.calls import fill, for_calls, list_plain_calls, put
-from planner.sql.tree.tree import Rule, Tree, for_texts
-from planner.system.catalogs.fixed_settings import SERVER_VERSION, find_fixed_setting
+from lance_gateway.planner.sql.forms.calls import fill, for_calls, list_plain_calls, put
+from lance_gateway.planner.sql.tree.tree import Rule, Tree, for_texts
+from lance_gateway.planner.system.catalogs.fixed_settings import SERVER_VERSION, find_fixed_setting
 
 _RESERVED: Final = frozenset(
     {"CURRENT_USER", "SESSION_USER", "CURRENT_ROLE", "CURRENT_CATALOG", "CURRENT_SCHEMA"}

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from memwal.storage.table_names import TableName
-from planner.sql.text.statement_reader import StatementReader
-from planner.sql.text.tokens import STRING, SqlText, tokenize
+from lance_gateway.memwal.storage.table_names import TableName
+from lance_gateway.planner.sql.text.statement_reader import StatementReader
+from lance_gateway.planner.sql.text.tokens import STRING, SqlText, tokenize
 
 
 @dataclass(frozen=True, slots=True)

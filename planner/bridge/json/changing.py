@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any, Final
 
-from memwal.errors import InvalidInputError
-from planner.bridge.json.reading import Step, parse, read_path
-from planner.bridge.json.writing import dump
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.planner.bridge.json.reading import Step, parse, read_path
+from lance_gateway.planner.bridge.json.writing import dump
 
 
 class Change(Enum):

@@ -18,12 +18,19 @@ from typing import Any, Final
 import pyarrow as pa
 from datafusion import ScalarUDF, SessionContext, udf
 
-from memwal.errors import InvalidInputError, LanceGatewayError
-from planner.bridge.distance_functions import Failing
-from planner.bridge.json.changing import Change, change, merge_patch, set_at_keys
-from planner.bridge.json.reading import extract, extract_string, find_type, is_valid, name_type, parse
-from planner.bridge.json.writing import dump, refuse_unwritten, write_json
-from planner.bridge.types.plain_types import plain_type
+from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError
+from lance_gateway.planner.bridge.distance_functions import Failing
+from lance_gateway.planner.bridge.json.changing import Change, change, merge_patch, set_at_keys
+from lance_gateway.planner.bridge.json.reading import (
+    extract,
+    extract_string,
+    find_type,
+    is_valid,
+    name_type,
+    parse,
+)
+from lance_gateway.planner.bridge.json.writing import dump, refuse_unwritten, write_json
+from lance_gateway.planner.bridge.types.plain_types import plain_type
 
 _TEXT: Final = pa.string()
 

@@ -14,8 +14,8 @@ import re
 from functools import lru_cache
 from typing import Any, Final
 
-from memwal.errors import InvalidInputError
-from planner.bridge.json.writing import dump
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.planner.bridge.json.writing import dump
 
 _SHOWN: Final = 60
 _STEP: Final = re.compile(

@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memwal.errors import UnsupportedError
-from planner.bridge.types.plain_types import normalize_layout, plain_type
+from lance_gateway.memwal.errors import UnsupportedError
+from lance_gateway.planner.bridge.types.plain_types import normalize_layout, plain_type
 
 _TEXT: Final = pa.string()
 _NULL: Final = "null"

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from datafusion.plan import LogicalPlan
 
-from memwal.errors import UnsupportedError
-from planner.bridge.types.placeholder_types import infer_placeholder_types
-from planner.sql.type_names import PLAIN_TYPES, UNITS, name_type
+from lance_gateway.memwal.errors import UnsupportedError
+from lance_gateway.planner.bridge.types.placeholder_types import infer_placeholder_types
+from lance_gateway.planner.sql.type_names import PLAIN_TYPES, UNITS, name_type
 
 # A parameter with an inferred type in a printed plan, up to the type.
 _TYPED = re.compile(

@@ -16,10 +16,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memwal.errors import InvalidInputError, LanceGatewayError
-from planner.bridge.distance_functions import is_vector_type
-from planner.sql.text.limits import MAX_LEVELS, MAX_WIDTH
-from planner.sql.vector_text import read_vector
+from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError
+from lance_gateway.planner.bridge.distance_functions import is_vector_type
+from lance_gateway.planner.sql.text.limits import MAX_LEVELS, MAX_WIDTH
+from lance_gateway.planner.sql.vector_text import read_vector
 
 
 def bind_values(values: Sequence[pa.Scalar], schema: pa.Schema) -> tuple[pa.Scalar, ...]:

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from memwal.errors import InvalidInputError
-from planner.bridge.types.plain_types import find_runs, list_children, plain_type, to_numbers
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.planner.bridge.types.plain_types import find_runs, list_children, plain_type, to_numbers
 
 PIECE_ROWS = 65_536
 """The largest number of rows of a piece that `split_batch` makes."""

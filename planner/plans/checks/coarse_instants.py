@@ -23,9 +23,9 @@ from datafusion import DataFrame, Expr, SessionConfig, SessionContext
 from datafusion.expr import Aggregate, Filter, Join, Projection, Sort, TableScan, WindowExpr
 from datafusion.plan import LogicalPlan
 
-from memwal.errors import UnsupportedError
-from memwal.transforms.determinism import is_deterministic
-from planner.bridge.plan_reading import (
+from lance_gateway.memwal.errors import UnsupportedError
+from lance_gateway.memwal.transforms.determinism import is_deterministic
+from lance_gateway.planner.bridge.plan_reading import (
     KEEPS_SUBQUERIES,
     WRONG_RULES,
     Expression,

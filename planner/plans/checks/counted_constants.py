@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from datafusion.expr import Aggregate, Projection, TableScan
 from datafusion.plan import LogicalPlan
 
-from memwal.errors import UnsupportedError
-from planner.bridge.plan_reading import columns_of, every_node, output_name, strip_aliases
+from lance_gateway.memwal.errors import UnsupportedError
+from lance_gateway.planner.bridge.plan_reading import columns_of, every_node, output_name, strip_aliases
 
 
 def refuse_counted_constants(plan: LogicalPlan) -> None:

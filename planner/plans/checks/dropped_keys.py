@@ -28,9 +28,9 @@ from datafusion.expr import (
 from datafusion.plan import LogicalPlan
 from sqlglot import exp
 
-from memwal.errors import UnsupportedError
-from planner.bridge.plan_reading import every_node, output_name, strip_aliases
-from planner.sql.tree.dialect import find_query, parse_query
+from lance_gateway.memwal.errors import UnsupportedError
+from lance_gateway.planner.bridge.plan_reading import every_node, output_name, strip_aliases
+from lance_gateway.planner.sql.tree.dialect import find_query, parse_query
 
 # DataFusion decides about DISTINCT before it applies these, and in its first pass.
 _LATER_RULES: Final = (

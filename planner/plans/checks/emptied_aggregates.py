@@ -33,7 +33,7 @@ from datafusion.expr import (
 )
 from datafusion.plan import LogicalPlan
 
-from planner.bridge.plan_reading import (
+from lance_gateway.planner.bridge.plan_reading import (
     Expression,
     columns_of,
     every_node,

@@ -16,8 +16,8 @@ from typing import Final
 from datafusion.expr import Aggregate, Filter, Join, Projection, SubqueryAlias, TableScan, Union
 from datafusion.plan import LogicalPlan
 
-from memwal.errors import UnsupportedError
-from planner.bridge.plan_reading import (
+from lance_gateway.memwal.errors import UnsupportedError
+from lance_gateway.planner.bridge.plan_reading import (
     Expression,
     columns_of,
     every_node,

@@ -17,7 +17,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from planner.sql.tree.dialect import find_query, parse_expression, parse_query, write_sql
+from lance_gateway.planner.sql.tree.dialect import find_query, parse_expression, parse_query, write_sql
 
 _HIDING: Final = re.compile(r"\b(?:filter|within|range)\b|\border\s+by\b", re.IGNORECASE)
 """What a text has that may hide operands."""

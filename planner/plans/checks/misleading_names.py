@@ -11,8 +11,8 @@ from __future__ import annotations
 from datafusion.expr import Projection, WindowExpr
 from datafusion.plan import LogicalPlan
 
-from memwal.errors import UnsupportedError
-from planner.bridge.plan_reading import every_node, output_name, strip_aliases
+from lance_gateway.memwal.errors import UnsupportedError
+from lance_gateway.planner.bridge.plan_reading import every_node, output_name, strip_aliases
 
 
 def refuse_misleading_names(written: LogicalPlan) -> None:

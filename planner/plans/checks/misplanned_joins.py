@@ -46,8 +46,8 @@ from datafusion.expr import (
 )
 from datafusion.plan import LogicalPlan
 
-from memwal.errors import UnsupportedError
-from planner.bridge.plan_reading import (
+from lance_gateway.memwal.errors import UnsupportedError
+from lance_gateway.planner.bridge.plan_reading import (
     Expression,
     columns_of,
     every_node,

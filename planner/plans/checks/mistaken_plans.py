@@ -15,16 +15,24 @@ from datafusion import DataFrame
 from datafusion.expr import Join
 from datafusion.plan import LogicalPlan
 
-from memwal.errors import UnsupportedError
-from planner.bridge.plan_reading import every_node
-from planner.plans.checks.coarse_instants import instants_of, may_lose_fractions, refuse_lost_fractions
-from planner.plans.checks.counted_constants import refuse_counted_constants
-from planner.plans.checks.dropped_keys import refuse_dropped_keys
-from planner.plans.checks.emptied_aggregates import EMPTIED, empties_aggregates, may_empty_aggregates
-from planner.plans.checks.grouping_sets import refuse_mistaken_keys
-from planner.plans.checks.hidden_operands import show_hidden_operands
-from planner.plans.checks.misleading_names import refuse_misleading_names
-from planner.plans.checks.misplanned_joins import refuse_constant_sides, refuse_misplanned_joins
+from lance_gateway.memwal.errors import UnsupportedError
+from lance_gateway.planner.bridge.plan_reading import every_node
+from lance_gateway.planner.plans.checks.coarse_instants import (
+    instants_of,
+    may_lose_fractions,
+    refuse_lost_fractions,
+)
+from lance_gateway.planner.plans.checks.counted_constants import refuse_counted_constants
+from lance_gateway.planner.plans.checks.dropped_keys import refuse_dropped_keys
+from lance_gateway.planner.plans.checks.emptied_aggregates import (
+    EMPTIED,
+    empties_aggregates,
+    may_empty_aggregates,
+)
+from lance_gateway.planner.plans.checks.grouping_sets import refuse_mistaken_keys
+from lance_gateway.planner.plans.checks.hidden_operands import show_hidden_operands
+from lance_gateway.planner.plans.checks.misleading_names import refuse_misleading_names
+from lance_gateway.planner.plans.checks.misplanned_joins import refuse_constant_sides, refuse_misplanned_joins
 
 MOVING_RULE = "push_down_filter"
 """The rule that moves conditions below other operators."""

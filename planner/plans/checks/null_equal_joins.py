@@ -21,7 +21,7 @@ from typing import Final, TypeAlias
 from datafusion.expr import Join
 from datafusion.plan import LogicalPlan
 
-from planner.bridge.plan_reading import Expression, every_node, split_conjuncts, subquery_plans
+from lance_gateway.planner.bridge.plan_reading import Expression, every_node, split_conjuncts, subquery_plans
 
 NULL_SAFE: Final = re.compile(r"\bdistinct\s+from\b", re.IGNORECASE)
 """Texts that may have such joins."""

@@ -16,8 +16,8 @@ from datafusion import DataFrame
 from datafusion.expr import Subquery, SubqueryAlias
 from datafusion.plan import LogicalPlan
 
-from memwal.errors import UnsupportedError
-from planner.bridge.plan_reading import every_node, has_subqueries
+from lance_gateway.memwal.errors import UnsupportedError
+from lance_gateway.planner.bridge.plan_reading import every_node, has_subqueries
 
 NESTED: Final = re.compile(r"\bselect\b.*\bselect\b", re.IGNORECASE | re.DOTALL)
 """A text that may have subqueries."""

@@ -9,9 +9,9 @@ from contextlib import suppress
 import pyarrow as pa
 from datafusion import DataFrame, SessionContext
 
-from planner.binding.bound_statement import StatementKind
-from planner.plans.forms.planned_frame import PlannedFrame
-from planner.sql.text.tokens import quote
+from lance_gateway.planner.binding.bound_statement import StatementKind
+from lance_gateway.planner.plans.forms.planned_frame import PlannedFrame
+from lance_gateway.planner.sql.text.tokens import quote
 
 # DataFusion expands * in the square of the number of columns: 2,000 take it a third of a second.
 _WHOLE_TABLE = re.compile(r'SELECT \* FROM (?P<table>"(?:[^"]|"")+") AS (?P<alias>"(?:[^"]|"")+")')

@@ -12,10 +12,10 @@ from typing import Final
 import pyarrow as pa
 from sqlglot import exp
 
-from memwal.errors import UnsupportedError
-from planner.bridge.json.functions import WRITERS
-from planner.sql.tree.dialect import find_query, parse_expression, parse_query, write_sql
-from planner.sql.tree.tree import Tree
+from lance_gateway.memwal.errors import UnsupportedError
+from lance_gateway.planner.bridge.json.functions import WRITERS
+from lance_gateway.planner.sql.tree.dialect import find_query, parse_expression, parse_query, write_sql
+from lance_gateway.planner.sql.tree.tree import Tree
 
 _OF_ANY_TYPE: Final = "arrow_typeof(named_struct('json', x))"
 """A text, like what the functions give, in which a parameter may have any type."""

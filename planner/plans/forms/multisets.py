@@ -19,9 +19,9 @@ from typing import Final, TypeAlias
 import pyarrow as pa
 from sqlglot import exp
 
-from memwal.errors import InvalidInputError, UnsupportedError
-from planner.sql.tree.dialect import find_query, parse_query, write_sql
-from planner.sql.tree.tree import Family, Tree, find_family
+from lance_gateway.memwal.errors import InvalidInputError, UnsupportedError
+from lance_gateway.planner.sql.tree.dialect import find_query, parse_query, write_sql
+from lance_gateway.planner.sql.tree.tree import Family, Tree, find_family
 
 MULTISETS: Final = re.compile(r"\b(?:intersect|except|minus)\s+all\b", re.IGNORECASE)
 """Texts that may have such operations: private names and comments are not in the way."""

@@ -9,14 +9,14 @@ from typing import Final, Protocol, TypeAlias
 
 import pyarrow as pa
 
-from memwal.errors import InvalidInputError
-from planner.access.visible_catalog import VisibleCatalog
-from planner.binding.bound_statement import BoundStatement
-from planner.binding.value_types import build_parameter_schema
-from planner.bridge.types.parameter_types import find_told_types, to_bindable
-from planner.plans.errors import translate_error
-from planner.plans.forms.planned_frame import PlannedFrame
-from planner.scans.query_run import QueryRun
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.planner.access.visible_catalog import VisibleCatalog
+from lance_gateway.planner.binding.bound_statement import BoundStatement
+from lance_gateway.planner.binding.value_types import build_parameter_schema
+from lance_gateway.planner.bridge.types.parameter_types import find_told_types, to_bindable
+from lance_gateway.planner.plans.errors import translate_error
+from lance_gateway.planner.plans.forms.planned_frame import PlannedFrame
+from lance_gateway.planner.scans.query_run import QueryRun
 
 NO_PARAMETERS: Final = pa.schema([])
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 from datafusion import DataFrame
 from datafusion.plan import LogicalPlan
 
-from planner.binding.bound_statement import StatementKind
-from planner.plans.forms.repeated_names import make_names_unique
+from lance_gateway.planner.binding.bound_statement import StatementKind
+from lance_gateway.planner.plans.forms.repeated_names import make_names_unique
 
 _SHARED_NAME: Final = re.compile(r"unique expression names|duplicate|ambiguous|field name")
 

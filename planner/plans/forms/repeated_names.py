@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from memwal.errors import InvalidInputError
-from planner.plans.forms.multisets import FindSchema
-from planner.sql.tree.dialect import find_query, parse_query, write_sql
-from planner.sql.tree.tree import Tree, read_name
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.planner.plans.forms.multisets import FindSchema
+from lance_gateway.planner.sql.tree.dialect import find_query, parse_query, write_sql
+from lance_gateway.planner.sql.tree.tree import Tree, read_name
 
 
 @dataclass(frozen=True, slots=True)

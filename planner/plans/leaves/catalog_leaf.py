@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from planner.access.rights import Access
-from planner.system.catalogs.catalog_table import CatalogTable
-from planner.system.catalogs.relations import Relations
+from lance_gateway.planner.access.rights import Access
+from lance_gateway.planner.system.catalogs.catalog_table import CatalogTable
+from lance_gateway.planner.system.catalogs.relations import Relations
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,15 +2,20 @@
 
 from collections.abc import Mapping
 
-from planner.access.visible_catalog import VisibleCatalog
-from planner.binding.bound_statement import BoundStatement, StatementKind, StateRole, TableReference
-from planner.scans.changes.chained_leaf import AfterLeaf, BeforeLeaf
-from planner.scans.changes.changes_leaf import ChangesLeaf, PositionLeaf
-from planner.scans.query_run import QueryRun
-from planner.scans.settings import Shortcut
-from planner.scans.table_leaf import DeclaredLeaf, TableLeaf
-from planner.search.nearest_leaf import NearestLeaf
-from planner.tables.state.extended_tables import Extension, split_extension
+from lance_gateway.planner.access.visible_catalog import VisibleCatalog
+from lance_gateway.planner.binding.bound_statement import (
+    BoundStatement,
+    StatementKind,
+    StateRole,
+    TableReference,
+)
+from lance_gateway.planner.scans.changes.chained_leaf import AfterLeaf, BeforeLeaf
+from lance_gateway.planner.scans.changes.changes_leaf import ChangesLeaf, PositionLeaf
+from lance_gateway.planner.scans.query_run import QueryRun
+from lance_gateway.planner.scans.settings import Shortcut
+from lance_gateway.planner.scans.table_leaf import DeclaredLeaf, TableLeaf
+from lance_gateway.planner.search.nearest_leaf import NearestLeaf
+from lance_gateway.planner.tables.state.extended_tables import Extension, split_extension
 
 _CHANGES_LEAVES: Mapping[StateRole, type[ChangesLeaf]] = {
     StateRole.ROWS: ChangesLeaf,

@@ -6,20 +6,24 @@ import pyarrow as pa
 import pyarrow.dataset as pads
 from datafusion import SessionContext
 
-from memwal.storage.table_names import TableName
-from planner.access.visible_catalog import VisibleCatalog
-from planner.binding.bound_statement import BoundStatement
-from planner.bridge.distance_functions import register_distances
-from planner.bridge.json.functions import register_json
-from planner.plans.leaves.catalog_leaf import CatalogLeafTable
-from planner.plans.leaves.resident_tables import Residents
-from planner.plans.leaves.system_leaf import SystemLeaf, list_tables_and_views, make_system_leaves
-from planner.scans.query_run import QueryRun
-from planner.scans.table_leaf import TableLeaf
-from planner.sql.text.tokens import quote
-from planner.system.catalogs.functions import register_functions
-from planner.system.catalogs.relations import Relations
-from planner.system.catalogs.tables import LEAVES, list_information_tables
+from lance_gateway.memwal.storage.table_names import TableName
+from lance_gateway.planner.access.visible_catalog import VisibleCatalog
+from lance_gateway.planner.binding.bound_statement import BoundStatement
+from lance_gateway.planner.bridge.distance_functions import register_distances
+from lance_gateway.planner.bridge.json.functions import register_json
+from lance_gateway.planner.plans.leaves.catalog_leaf import CatalogLeafTable
+from lance_gateway.planner.plans.leaves.resident_tables import Residents
+from lance_gateway.planner.plans.leaves.system_leaf import (
+    SystemLeaf,
+    list_tables_and_views,
+    make_system_leaves,
+)
+from lance_gateway.planner.scans.query_run import QueryRun
+from lance_gateway.planner.scans.table_leaf import TableLeaf
+from lance_gateway.planner.sql.text.tokens import quote
+from lance_gateway.planner.system.catalogs.functions import register_functions
+from lance_gateway.planner.system.catalogs.relations import Relations
+from lance_gateway.planner.system.catalogs.tables import LEAVES, list_information_tables
 
 _EVERY_ROW = (1 << 63) - 1
 """A LIMIT that DataFusion keeps in its plans; no table has more rows."""

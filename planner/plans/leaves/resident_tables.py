@@ -22,25 +22,25 @@ from typing import Final, TypeAlias
 from datafusion import DataFrame
 from datafusion.expr import TableScan
 
-from execnodes import RowFilter
-from planner.access.secured_table import SecuredTable
-from planner.access.visible_catalog import VisibleCatalog
-from planner.binding.bound_statement import BoundStatement, StatementKind
-from planner.bridge.plan_reading import every_node, subquery_plans
-from planner.bridge.row_expressions import flag_rows
-from planner.plans.checks.counted_constants import find_counted_constants
-from planner.plans.learned import Learned
-from planner.scans.key_reduction import (
+from lance_gateway.execnodes import RowFilter
+from lance_gateway.planner.access.secured_table import SecuredTable
+from lance_gateway.planner.access.visible_catalog import VisibleCatalog
+from lance_gateway.planner.binding.bound_statement import BoundStatement, StatementKind
+from lance_gateway.planner.bridge.plan_reading import every_node, subquery_plans
+from lance_gateway.planner.bridge.row_expressions import flag_rows
+from lance_gateway.planner.plans.checks.counted_constants import find_counted_constants
+from lance_gateway.planner.plans.learned import Learned
+from lance_gateway.planner.scans.key_reduction import (
     LARGEST_CONDITION,
     Relation,
     keep_selected,
     reduce_relations,
     to_flags,
 )
-from planner.scans.query_run import QueryRun
-from planner.scans.query_run import TableScan as LeafScan
-from planner.scans.resident_scan import Partitions, ResidentScan, can_be_unread
-from planner.scans.settings import Shortcut
+from lance_gateway.planner.scans.query_run import QueryRun
+from lance_gateway.planner.scans.query_run import TableScan as LeafScan
+from lance_gateway.planner.scans.resident_scan import Partitions, ResidentScan, can_be_unread
+from lance_gateway.planner.scans.settings import Shortcut
 
 RESIDENT_ROWS: Final = 1 << 18
 """Statements over fewer rows take less time than a second plan."""

@@ -13,17 +13,17 @@ import pyarrow.dataset as pads
 from datafusion import DataFrame, SessionContext
 from datafusion.catalog import Schema
 
-from execnodes.node import rows_without_columns
-from memwal.errors import LanceGatewayError
-from memwal.storage.table_names import CATALOG, MAIN_SCHEMA, TableName
-from planner.access.rights import Access
-from planner.access.visible_catalog import SYSTEM_SCHEMA, SystemTable, VisibleCatalog
-from planner.binding.bound_statement import BoundStatement
-from planner.binding.substrait import Bound
-from planner.bridge.plan_shape import find_direct_shape
-from planner.scans.query_run import QueryRun
-from planner.scans.table_leaf import DeclaredLeaf, Projection
-from planner.sql.text.tokens import quote
+from lance_gateway.execnodes.node import rows_without_columns
+from lance_gateway.memwal.errors import LanceGatewayError
+from lance_gateway.memwal.storage.table_names import CATALOG, MAIN_SCHEMA, TableName
+from lance_gateway.planner.access.rights import Access
+from lance_gateway.planner.access.visible_catalog import SYSTEM_SCHEMA, SystemTable, VisibleCatalog
+from lance_gateway.planner.binding.bound_statement import BoundStatement
+from lance_gateway.planner.binding.substrait import Bound
+from lance_gateway.planner.bridge.plan_shape import find_direct_shape
+from lance_gateway.planner.scans.query_run import QueryRun
+from lance_gateway.planner.scans.table_leaf import DeclaredLeaf, Projection
+from lance_gateway.planner.sql.text.tokens import quote
 
 logger = logging.getLogger(__name__)
 

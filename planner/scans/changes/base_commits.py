@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from memwal.base.version_list import read_commit_time
-from memwal.base.versions import read_operation_name
-from memwal.errors import NotFoundError, UnsupportedError
-from planner.scans.changes.region_log import LogGoneError
-from planner.tables.sources.base_table import BaseTable, open_base_table
+from lance_gateway.memwal.base.version_list import read_commit_time
+from lance_gateway.memwal.base.versions import read_operation_name
+from lance_gateway.memwal.errors import NotFoundError, UnsupportedError
+from lance_gateway.planner.scans.changes.region_log import LogGoneError
+from lance_gateway.planner.tables.sources.base_table import BaseTable, open_base_table
 
 _QUIET: Final = frozenset({"CreateIndex", "Project", "Rewrite", "UpdateConfig"})
 """Operations of Lance that leave all rows as they are."""

@@ -9,20 +9,27 @@ from typing import ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from execnodes import DeduplicateExec, ExecNode, MemTableScanExec, RowMask, TaskContext, UnionExec
-from execnodes.storage.source import MemTableSource
-from memwal.errors import UnavailableError, UnsupportedError
-from planner.access.secured_table import SecuredTable
-from planner.access.table_policy import TablePolicy
-from planner.scans.changes.changes_leaf import ChangesLeaf
-from planner.scans.changes.every_change import States, chain_rows
-from planner.scans.changes.key_parts import KeyPart
-from planner.scans.changes.row_chains import LINKS, ChainedRows
-from planner.scans.query_run import QueryRun, TableScan
-from planner.scans.settings import Shortcut
-from planner.tables.sources.base_table import BaseTable
-from planner.tables.sources.snapshot import TableSnapshot
-from planner.tables.state.table import Table
+from lance_gateway.execnodes import (
+    DeduplicateExec,
+    ExecNode,
+    MemTableScanExec,
+    RowMask,
+    TaskContext,
+    UnionExec,
+)
+from lance_gateway.execnodes.storage.source import MemTableSource
+from lance_gateway.memwal.errors import UnavailableError, UnsupportedError
+from lance_gateway.planner.access.secured_table import SecuredTable
+from lance_gateway.planner.access.table_policy import TablePolicy
+from lance_gateway.planner.scans.changes.changes_leaf import ChangesLeaf
+from lance_gateway.planner.scans.changes.every_change import States, chain_rows
+from lance_gateway.planner.scans.changes.key_parts import KeyPart
+from lance_gateway.planner.scans.changes.row_chains import LINKS, ChainedRows
+from lance_gateway.planner.scans.query_run import QueryRun, TableScan
+from lance_gateway.planner.scans.settings import Shortcut
+from lance_gateway.planner.tables.sources.base_table import BaseTable
+from lance_gateway.planner.tables.sources.snapshot import TableSnapshot
+from lance_gateway.planner.tables.state.table import Table
 
 
 class BeforeLeaf(ChangesLeaf):

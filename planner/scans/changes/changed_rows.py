@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from execnodes import (
+from lance_gateway.execnodes import (
     DeduplicateExec,
     ExecNode,
     LanceScanExec,
@@ -29,13 +29,13 @@ from execnodes import (
     ScanExec,
     UnionExec,
 )
-from execnodes.rows.row_mask import FragmentMask
-from execnodes.scans import SelectedRows
-from execnodes.storage.data_files import StoredFragment
-from execnodes.storage.source import ColumnCache
-from planner.scans.scan_plan import BASE, Partition, Unit, balance_units, group_by_source
-from planner.tables.sources.snapshot import RegionSnapshot, TableSnapshot
-from planner.tables.visibility.visibility import SnapshotMasks, Visibility
+from lance_gateway.execnodes.rows.row_mask import FragmentMask
+from lance_gateway.execnodes.scans import SelectedRows
+from lance_gateway.execnodes.storage.data_files import StoredFragment
+from lance_gateway.execnodes.storage.source import ColumnCache
+from lance_gateway.planner.scans.scan_plan import BASE, Partition, Unit, balance_units, group_by_source
+from lance_gateway.planner.tables.sources.snapshot import RegionSnapshot, TableSnapshot
+from lance_gateway.planner.tables.visibility.visibility import SnapshotMasks, Visibility
 
 _SPARSE = 16
 """Of a fragment of which fewer than one row in so many is wanted, rows are taken one by one."""

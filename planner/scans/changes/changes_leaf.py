@@ -9,20 +9,20 @@ from typing import ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from execnodes import ExecNode, TaskContext
-from execnodes.node import rows_without_columns
-from planner.access.secured_table import SecuredTable
-from planner.predicates.pruning import Pruning
-from planner.scans.changes import POSITION, ROWS
-from planner.scans.changes.changed_rows import count_changed_rows, plan_changed_rows
-from planner.scans.changes.key_parts import KeyPart, KeyPartExec
-from planner.scans.query_run import QueryRun, TableScan
-from planner.scans.settings import Shortcut
-from planner.scans.table_leaf import TableLeaf
-from planner.tables.sources.base_table import BaseTable
-from planner.tables.sources.snapshot import TableSnapshot
-from planner.tables.state.past.noted_tables import write_token
-from planner.tables.state.table import Table
+from lance_gateway.execnodes import ExecNode, TaskContext
+from lance_gateway.execnodes.node import rows_without_columns
+from lance_gateway.planner.access.secured_table import SecuredTable
+from lance_gateway.planner.predicates.pruning import Pruning
+from lance_gateway.planner.scans.changes import POSITION, ROWS
+from lance_gateway.planner.scans.changes.changed_rows import count_changed_rows, plan_changed_rows
+from lance_gateway.planner.scans.changes.key_parts import KeyPart, KeyPartExec
+from lance_gateway.planner.scans.query_run import QueryRun, TableScan
+from lance_gateway.planner.scans.settings import Shortcut
+from lance_gateway.planner.scans.table_leaf import TableLeaf
+from lance_gateway.planner.tables.sources.base_table import BaseTable
+from lance_gateway.planner.tables.sources.snapshot import TableSnapshot
+from lance_gateway.planner.tables.state.past.noted_tables import write_token
+from lance_gateway.planner.tables.state.table import Table
 
 _POSITION_SCHEMA = pa.schema([pa.field(POSITION, pa.string()), pa.field(ROWS, pa.int64())])
 

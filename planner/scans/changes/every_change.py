@@ -24,24 +24,24 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from execnodes import ExecNode, TaskContext
-from execnodes.storage.source import ColumnCache, convert_entry
-from memwal.base.version_list import read_commit_time
-from memwal.columns.stored_fields import TOMBSTONE, read_entry_fields
-from memwal.errors import InvalidInputError, PreconditionError, UnsupportedError
-from memwal.regions.wal import WalEntry
-from planner.scans.changes.base_commits import BaseCommit, list_commits, open_version
-from planner.scans.changes.changed_rows import plan_changed_rows
-from planner.scans.changes.key_parts import KeyPart
-from planner.scans.changes.region_log import LogGoneError, ReadLogEntry, RegionLogFiles
-from planner.scans.changes.row_chains import ChainedRows, RowChains, check_bytes
-from planner.scans.scan_plan import plan_scan
-from planner.sql.text.as_of import format_moment
-from planner.tables.sources.base_table import BaseTable
-from planner.tables.sources.keys import combine_key_columns
-from planner.tables.sources.log_tail import TailRows, tail_schema
-from planner.tables.sources.snapshot import RegionSnapshot, TableSnapshot
-from planner.tables.visibility.visibility import Visibility
+from lance_gateway.execnodes import ExecNode, TaskContext
+from lance_gateway.execnodes.storage.source import ColumnCache, convert_entry
+from lance_gateway.memwal.base.version_list import read_commit_time
+from lance_gateway.memwal.columns.stored_fields import TOMBSTONE, read_entry_fields
+from lance_gateway.memwal.errors import InvalidInputError, PreconditionError, UnsupportedError
+from lance_gateway.memwal.regions.wal import WalEntry
+from lance_gateway.planner.scans.changes.base_commits import BaseCommit, list_commits, open_version
+from lance_gateway.planner.scans.changes.changed_rows import plan_changed_rows
+from lance_gateway.planner.scans.changes.key_parts import KeyPart
+from lance_gateway.planner.scans.changes.region_log import LogGoneError, ReadLogEntry, RegionLogFiles
+from lance_gateway.planner.scans.changes.row_chains import ChainedRows, RowChains, check_bytes
+from lance_gateway.planner.scans.scan_plan import plan_scan
+from lance_gateway.planner.sql.text.as_of import format_moment
+from lance_gateway.planner.tables.sources.base_table import BaseTable
+from lance_gateway.planner.tables.sources.keys import combine_key_columns
+from lance_gateway.planner.tables.sources.log_tail import TailRows, tail_schema
+from lance_gateway.planner.tables.sources.snapshot import RegionSnapshot, TableSnapshot
+from lance_gateway.planner.tables.visibility.visibility import Visibility
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from execnodes import ExecNode, TaskContext
-from memwal.errors import InvalidInputError, UnsupportedError
-from memwal.transforms.buckets import hash_as_lance, hash_as_published
+from lance_gateway.execnodes import ExecNode, TaskContext
+from lance_gateway.memwal.errors import InvalidInputError, UnsupportedError
+from lance_gateway.memwal.transforms.buckets import hash_as_lance, hash_as_published
 
 _FACTOR = np.uint32(31)
 

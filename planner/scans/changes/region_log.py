@@ -13,16 +13,16 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from functools import cached_property
 
-from memwal.regions.manifest import (
+from lance_gateway.memwal.regions.manifest import (
     RegionManifest,
     manifest_directory,
     manifest_path,
     parse_manifest_version,
 )
-from memwal.regions.wal import WalEntry, parse_wal_entry_position, wal_directory
-from memwal.storage.files import Entry, Storage
-from planner.tables.sources.base_table import BaseTable
-from planner.tables.sources.snapshot import RegionSnapshot
+from lance_gateway.memwal.regions.wal import WalEntry, parse_wal_entry_position, wal_directory
+from lance_gateway.memwal.storage.files import Entry, Storage
+from lance_gateway.planner.tables.sources.base_table import BaseTable
+from lance_gateway.planner.tables.sources.snapshot import RegionSnapshot
 
 ReadLogEntry = Callable[[str, int], WalEntry]
 """Reads the entry of a region at a position; raises FileNotFoundError if there is none."""

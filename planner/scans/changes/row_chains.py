@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memwal.errors import InvalidInputError
-from planner.scans.changes import CHANGED, NUMBER
-from planner.scans.changes.key_parts import KeyPart
-from planner.tables.sources.keys import combine_key_columns
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.planner.scans.changes import CHANGED, NUMBER
+from lance_gateway.planner.scans.changes.key_parts import KeyPart
+from lance_gateway.planner.tables.sources.keys import combine_key_columns
 
 LINKS: Final = (pa.field(NUMBER, pa.int64()), pa.field(CHANGED, pa.timestamp("us")))
 """Columns of chained rows behind those of the table."""

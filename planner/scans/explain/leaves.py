@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from planner.scans.query_run import QueryRun, TableScan
-from planner.scans.resident_scan import ResidentScan
+from lance_gateway.planner.scans.query_run import QueryRun, TableScan
+from lance_gateway.planner.scans.resident_scan import ResidentScan
 
 _LEAF = re.compile(r"^(?P<indent>\s*)DatasetExec: number_of_fragments=(?P<fragments>\d+)(?P<rest>.*)$")
 _RESIDENT = re.compile(

@@ -10,14 +10,14 @@ from dataclasses import asdict, dataclass, field
 import pyarrow as pa
 from datafusion.plan import ExecutionPlan
 
-from execnodes import CoalesceFirstExec, ExecNode, MetricsSet
-from planner.bridge.memory_use import count_metrics
-from planner.predicates.pruning import Outcome
-from planner.scans.explain.leaves import Leaf, find_leaf, restore_lines
-from planner.scans.query_run import QueryRun, TableScan
-from planner.scans.resident_scan import ResidentScan
-from planner.sql.text.tokens import quote
-from planner.tables.sources.base_table import BaseTable
+from lance_gateway.execnodes import CoalesceFirstExec, ExecNode, MetricsSet
+from lance_gateway.planner.bridge.memory_use import count_metrics
+from lance_gateway.planner.predicates.pruning import Outcome
+from lance_gateway.planner.scans.explain.leaves import Leaf, find_leaf, restore_lines
+from lance_gateway.planner.scans.query_run import QueryRun, TableScan
+from lance_gateway.planner.scans.resident_scan import ResidentScan
+from lance_gateway.planner.sql.text.tokens import quote
+from lance_gateway.planner.tables.sources.base_table import BaseTable
 
 INDEXED_FROM = 100_000
 """A lookup reads the key columns of fewer rows about as fast as an index."""

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from execnodes import ExecNode, MetricsSet
-from planner.scans.explain.leaves import find_leaf, restore_lines
-from planner.scans.explain.objects import find_hint, list_reasons
-from planner.scans.query_run import QueryRun, TableScan
-from planner.scans.resident_scan import ResidentScan
+from lance_gateway.execnodes import ExecNode, MetricsSet
+from lance_gateway.planner.scans.explain.leaves import find_leaf, restore_lines
+from lance_gateway.planner.scans.explain.objects import find_hint, list_reasons
+from lance_gateway.planner.scans.query_run import QueryRun, TableScan
+from lance_gateway.planner.scans.resident_scan import ResidentScan
 
 _MAX_REGION_IDS = 4
 

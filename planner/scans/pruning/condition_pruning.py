@@ -9,15 +9,15 @@ import numpy as np
 import pyarrow as pa
 from datafusion import Expr
 
-from memwal.base.index_details import RegionSpec
-from memwal.transforms.determinism import is_deterministic
-from planner.predicates.pruning import Outcome, Pruning, RegionAssignment, RegionAssignments
-from planner.predicates.region_fields import SpecField
-from planner.scans.pruning.plan_conditions import Condition, PlanConditions
-from planner.scans.pruning.region_values import list_sources, read_region_values, tells_of_rows
-from planner.scans.pruning.scalars import Ends, list_columns
-from planner.scans.pruning.spans import Flags
-from planner.scans.pruning.truths import read_truth
+from lance_gateway.memwal.base.index_details import RegionSpec
+from lance_gateway.memwal.transforms.determinism import is_deterministic
+from lance_gateway.planner.predicates.pruning import Outcome, Pruning, RegionAssignment, RegionAssignments
+from lance_gateway.planner.predicates.region_fields import SpecField
+from lance_gateway.planner.scans.pruning.plan_conditions import Condition, PlanConditions
+from lance_gateway.planner.scans.pruning.region_values import list_sources, read_region_values, tells_of_rows
+from lance_gateway.planner.scans.pruning.scalars import Ends, list_columns
+from lance_gateway.planner.scans.pruning.spans import Flags
+from lance_gateway.planner.scans.pruning.truths import read_truth
 
 _MAX_TEXT = 160
 

@@ -18,7 +18,13 @@ from typing import Final, TypeAlias
 from datafusion.expr import Filter, Projection, TableScan
 from datafusion.plan import LogicalPlan
 
-from planner.bridge.plan_reading import Expression, columns_of, output_name, split_conjuncts, strip_aliases
+from lance_gateway.planner.bridge.plan_reading import (
+    Expression,
+    columns_of,
+    output_name,
+    split_conjuncts,
+    strip_aliases,
+)
 
 Definitions: TypeAlias = Mapping[str, Expression]
 """Name of a column that a projection computes -> its expression over the columns of the scan."""

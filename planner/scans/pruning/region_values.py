@@ -19,12 +19,12 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from memwal.base.index_details import RegionField, RegionSpec
-from memwal.errors import LanceGatewayError
-from memwal.transforms.raw_values import parse_result_type
-from planner.predicates.pruning import RegionAssignments
-from planner.predicates.region_fields import decode_recorded_keys
-from planner.scans.pruning.spans import Span, find_end_of_prefix, is_ordered, is_text
+from lance_gateway.memwal.base.index_details import RegionField, RegionSpec
+from lance_gateway.memwal.errors import LanceGatewayError
+from lance_gateway.memwal.transforms.raw_values import parse_result_type
+from lance_gateway.planner.predicates.pruning import RegionAssignments
+from lance_gateway.planner.predicates.region_fields import decode_recorded_keys
+from lance_gateway.planner.scans.pruning.spans import Span, find_end_of_prefix, is_ordered, is_text
 
 Keys: TypeAlias = Sequence[tuple[Any, ...]]
 """What the recorded value of each region may stand for; none where that is not known."""

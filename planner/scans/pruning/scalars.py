@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from datafusion import col
 
-from planner.bridge.plan_reading import (
+from lance_gateway.planner.bridge.plan_reading import (
     Expression,
     columns_of,
     literal_value,
@@ -29,11 +29,15 @@ from planner.bridge.plan_reading import (
     serialize_expression,
     strip_aliases,
 )
-from planner.bridge.row_expressions import evaluate_expressions, policy_context, run_on_own_thread
-from planner.scans.pruning.plan_conditions import Definitions
-from planner.scans.pruning.region_values import ComputedField, RegionValues
-from planner.scans.pruning.spans import Flags, Span, is_ordered, is_text, to_flags
-from planner.sql.text.tokens import quote
+from lance_gateway.planner.bridge.row_expressions import (
+    evaluate_expressions,
+    policy_context,
+    run_on_own_thread,
+)
+from lance_gateway.planner.scans.pruning.plan_conditions import Definitions
+from lance_gateway.planner.scans.pruning.region_values import ComputedField, RegionValues
+from lance_gateway.planner.scans.pruning.spans import Flags, Span, is_ordered, is_text, to_flags
+from lance_gateway.planner.sql.text.tokens import quote
 
 Values: TypeAlias = Sequence[pa.Array | None]
 """The values of the expressions that were asked for, at the lower ends, and then at the upper ends."""

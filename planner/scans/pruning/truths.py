@@ -14,10 +14,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from planner.bridge.plan_reading import Expression, columns_of, literal_value, operands, strip_aliases
-from planner.scans.pruning.plan_conditions import Definitions
-from planner.scans.pruning.scalars import Ends, Scalar, Values, find_exact
-from planner.scans.pruning.spans import Span, Truth, anything, compare, match_prefix, to_flags
+from lance_gateway.planner.bridge.plan_reading import (
+    Expression,
+    columns_of,
+    literal_value,
+    operands,
+    strip_aliases,
+)
+from lance_gateway.planner.scans.pruning.plan_conditions import Definitions
+from lance_gateway.planner.scans.pruning.scalars import Ends, Scalar, Values, find_exact
+from lance_gateway.planner.scans.pruning.spans import Span, Truth, anything, compare, match_prefix, to_flags
 
 Reading: TypeAlias = Callable[[Values], Truth]
 """Returns the truth of a condition, once values are known."""

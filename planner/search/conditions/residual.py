@@ -22,11 +22,11 @@ from datafusion import DataFrame, Expr, col
 from datafusion.expr import Filter, Join, Projection, SubqueryAlias
 from datafusion.plan import LogicalPlan
 
-from memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
-from memwal.rules.expressions import shorten_reason
-from memwal.transforms.determinism import is_deterministic, list_subexpressions
-from planner.bridge.distance_functions import DISTANCES
-from planner.bridge.plan_reading import (
+from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
+from lance_gateway.memwal.rules.expressions import shorten_reason
+from lance_gateway.memwal.transforms.determinism import is_deterministic, list_subexpressions
+from lance_gateway.planner.bridge.distance_functions import DISTANCES
+from lance_gateway.planner.bridge.plan_reading import (
     Chain,
     Expression,
     columns_of,
@@ -39,8 +39,8 @@ from planner.bridge.plan_reading import (
     serialize_expression,
     split_conjuncts,
 )
-from planner.bridge.row_expressions import policy_context, run_on_own_thread
-from planner.sql.text.tokens import quote
+from lance_gateway.planner.bridge.row_expressions import policy_context, run_on_own_thread
+from lance_gateway.planner.sql.text.tokens import quote
 
 _SAFE_VARIANTS = frozenset(
     {"Alias", "Between", "Case", "Column", "InList", "Like", "Literal", "Not", "TryCast"}

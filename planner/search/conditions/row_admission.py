@@ -23,25 +23,25 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from execnodes import LanceSource, MemTableSource, RowFilter, RowMask
-from execnodes.node import ROW_ADDRESS
-from execnodes.rows.row_mask import CHUNK_ROWS, OFFSET_MASK, FragmentMask, ShownRows
-from execnodes.search.source import SearchSource
-from execnodes.storage.blob_rows import choose_batch_rows
-from execnodes.storage.data_files import Deletions, FragmentFiles, StoredValues
-from execnodes.storage.source import convert_columns
-from memwal.rules import InitialValue
-from planner.access.table_policy import TablePolicy
-from planner.predicates.predicate import TRUE, And, conjunction
-from planner.predicates.row_filter import PredicateFilter, find_columns, is_understood
-from planner.search.conditions.row_conditions import (
+from lance_gateway.execnodes import LanceSource, MemTableSource, RowFilter, RowMask
+from lance_gateway.execnodes.node import ROW_ADDRESS
+from lance_gateway.execnodes.rows.row_mask import CHUNK_ROWS, OFFSET_MASK, FragmentMask, ShownRows
+from lance_gateway.execnodes.search.source import SearchSource
+from lance_gateway.execnodes.storage.blob_rows import choose_batch_rows
+from lance_gateway.execnodes.storage.data_files import Deletions, FragmentFiles, StoredValues
+from lance_gateway.execnodes.storage.source import convert_columns
+from lance_gateway.memwal.rules import InitialValue
+from lance_gateway.planner.access.table_policy import TablePolicy
+from lance_gateway.planner.predicates.predicate import TRUE, And, conjunction
+from lance_gateway.planner.predicates.row_filter import PredicateFilter, find_columns, is_understood
+from lance_gateway.planner.search.conditions.row_conditions import (
     Condition,
     PolicedCondition,
     StoredCondition,
     build_policy_condition,
 )
-from planner.tables.sources.base_table import BaseTable
-from planner.tables.sources.caches import ByteCache
+from lance_gateway.planner.tables.sources.base_table import BaseTable
+from lance_gateway.planner.tables.sources.caches import ByteCache
 
 _VALUE_INDEXES = frozenset({"BTree", "Bitmap"})
 """Types of indexes that find the rows with a value; others only tell where it is not."""

@@ -19,12 +19,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from execnodes import RowFilter
-from memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
-from planner.access.table_policy import PolicedRows, TablePolicy, policy_mismatch_error
-from planner.bridge.row_expressions import match_rows
-from planner.predicates.predicate import And, conjunction, decode
-from planner.predicates.row_filter import PredicateFilter, find_columns, is_understood
+from lance_gateway.execnodes import RowFilter
+from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
+from lance_gateway.planner.access.table_policy import PolicedRows, TablePolicy, policy_mismatch_error
+from lance_gateway.planner.bridge.row_expressions import match_rows
+from lance_gateway.planner.predicates.predicate import And, conjunction, decode
+from lance_gateway.planner.predicates.row_filter import PredicateFilter, find_columns, is_understood
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,24 +23,24 @@ from enum import Enum
 import numpy as np
 import pyarrow as pa
 
-from execnodes.rows.row_mask import EVERYTHING_VISIBLE, FragmentMask, RowMask, build_mask
-from execnodes.storage.data_files import Columns, FragmentFiles, Place
-from execnodes.storage.source import LanceSource
-from memwal.regions.manifest import FlushedGeneration
-from planner.search.sources.index_coverage import (
+from lance_gateway.execnodes.rows.row_mask import EVERYTHING_VISIBLE, FragmentMask, RowMask, build_mask
+from lance_gateway.execnodes.storage.data_files import Columns, FragmentFiles, Place
+from lance_gateway.execnodes.storage.source import LanceSource
+from lance_gateway.memwal.regions.manifest import FlushedGeneration
+from lance_gateway.planner.search.sources.index_coverage import (
     MIN_VECTOR_BYTES,
     Coverage,
     IndexKind,
     count_vector_bytes,
     find_own_index,
 )
-from planner.search.sources.same_rows import Layer, SameRows, find_same_rows
-from planner.tables.sources.base_table import BaseTable
-from planner.tables.sources.caches import ENTRY_OVERHEAD
-from planner.tables.sources.generations import GenerationDataset, GenerationVanishedError
-from planner.tables.sources.snapshot import SnapshotRows, TableSnapshot
-from planner.tables.state.table import Table
-from planner.tables.visibility.visibility import Visibility
+from lance_gateway.planner.search.sources.same_rows import Layer, SameRows, find_same_rows
+from lance_gateway.planner.tables.sources.base_table import BaseTable
+from lance_gateway.planner.tables.sources.caches import ENTRY_OVERHEAD
+from lance_gateway.planner.tables.sources.generations import GenerationDataset, GenerationVanishedError
+from lance_gateway.planner.tables.sources.snapshot import SnapshotRows, TableSnapshot
+from lance_gateway.planner.tables.state.table import Table
+from lance_gateway.planner.tables.visibility.visibility import Visibility
 
 MIN_TEXT_ROWS = 100
 """Fewer texts than this are sooner read than compared with a generation's."""

@@ -9,12 +9,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from execnodes.storage.data_files import Place
-from memwal.creating.index_types import finds_past_rows
-from memwal.errors import InvalidInputError
-from planner.sql.text.tokens import quote
-from planner.tables.sources.base_table import BaseTable, DatasetIndex
-from planner.tables.sources.generations import GenerationDataset
+from lance_gateway.execnodes.storage.data_files import Place
+from lance_gateway.memwal.creating.index_types import finds_past_rows
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.planner.sql.text.tokens import quote
+from lance_gateway.planner.tables.sources.base_table import BaseTable, DatasetIndex
+from lance_gateway.planner.tables.sources.generations import GenerationDataset
 
 DEFAULT_METRIC = "l2"
 HAMMING = "hamming"

@@ -8,19 +8,19 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from execnodes import KeySet, LanceScanExec, TaskContext
-from execnodes.rows.keys import Key, list_key_tuples
-from execnodes.rows.row_mask import FragmentMask, RowMask
-from execnodes.search.filter_stale import NewerRows
-from execnodes.search.source import SearchSource
-from execnodes.storage.source import ColumnCache
-from memwal.bloom import KeyFilter
-from planner.scans.scan_plan import find_key_filter
-from planner.tables.sources.base_table import BaseTable
-from planner.tables.sources.caches import ByteCache
-from planner.tables.sources.generations import GenerationDataset
-from planner.tables.sources.log_tail import Tail
-from planner.tables.sources.snapshot import RegionSnapshot, TableSnapshot
+from lance_gateway.execnodes import KeySet, LanceScanExec, TaskContext
+from lance_gateway.execnodes.rows.keys import Key, list_key_tuples
+from lance_gateway.execnodes.rows.row_mask import FragmentMask, RowMask
+from lance_gateway.execnodes.search.filter_stale import NewerRows
+from lance_gateway.execnodes.search.source import SearchSource
+from lance_gateway.execnodes.storage.source import ColumnCache
+from lance_gateway.memwal.bloom import KeyFilter
+from lance_gateway.planner.scans.scan_plan import find_key_filter
+from lance_gateway.planner.tables.sources.base_table import BaseTable
+from lance_gateway.planner.tables.sources.caches import ByteCache
+from lance_gateway.planner.tables.sources.generations import GenerationDataset
+from lance_gateway.planner.tables.sources.log_tail import Tail
+from lance_gateway.planner.tables.sources.snapshot import RegionSnapshot, TableSnapshot
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,12 +9,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from execnodes.storage.data_files import StoredFragment
-from execnodes.storage.source import LanceSource, combine_chunks, convert_columns
-from planner.tables.sources.base_table import BaseTable
-from planner.tables.sources.generations import GenerationDataset, LayerKeys, build_generation_error
-from planner.tables.sources.keys import read_physical_keys
-from planner.tables.visibility.newest import find_newest
+from lance_gateway.execnodes.storage.data_files import StoredFragment
+from lance_gateway.execnodes.storage.source import LanceSource, combine_chunks, convert_columns
+from lance_gateway.planner.tables.sources.base_table import BaseTable
+from lance_gateway.planner.tables.sources.generations import (
+    GenerationDataset,
+    LayerKeys,
+    build_generation_error,
+)
+from lance_gateway.planner.tables.sources.keys import read_physical_keys
+from lance_gateway.planner.tables.visibility.newest import find_newest
 
 _INTEGERS = {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
 

@@ -11,24 +11,24 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from execnodes.rows.row_mask import EVERYTHING_VISIBLE, RowMask
-from execnodes.search.source import SearchSource
-from execnodes.storage.data_files import Columns, Deletions, FragmentFiles, Place, intern
-from execnodes.storage.source import LanceSource
-from planner.search.sources.catch_up import CatchUp, MovedRows
-from planner.search.sources.index_coverage import (
+from lance_gateway.execnodes.rows.row_mask import EVERYTHING_VISIBLE, RowMask
+from lance_gateway.execnodes.search.source import SearchSource
+from lance_gateway.execnodes.storage.data_files import Columns, Deletions, FragmentFiles, Place, intern
+from lance_gateway.execnodes.storage.source import LanceSource
+from lance_gateway.planner.search.sources.catch_up import CatchUp, MovedRows
+from lance_gateway.planner.search.sources.index_coverage import (
     Coverage,
     IndexKind,
     choose_indexed_generations,
     find_coverage,
     find_own_index,
 )
-from planner.tables.sources.base_table import BaseTable, DatasetIndex
-from planner.tables.sources.caches import ByteCache
-from planner.tables.sources.generations import GenerationDataset
-from planner.tables.sources.log_tail import Tail
-from planner.tables.sources.snapshot import TableSnapshot
-from planner.tables.visibility.visibility import SnapshotMasks
+from lance_gateway.planner.tables.sources.base_table import BaseTable, DatasetIndex
+from lance_gateway.planner.tables.sources.caches import ByteCache
+from lance_gateway.planner.tables.sources.generations import GenerationDataset
+from lance_gateway.planner.tables.sources.log_tail import Tail
+from lance_gateway.planner.tables.sources.snapshot import TableSnapshot
+from lance_gateway.planner.tables.visibility.visibility import SnapshotMasks
 
 Value = TypeVar("Value")
 

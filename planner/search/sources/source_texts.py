@@ -8,19 +8,24 @@ from functools import cached_property
 
 import numpy as np
 
-from execnodes import RowMask
-from execnodes.rows.row_mask import ShownRows
-from execnodes.search.source import IndexDescription, SearchSource
-from execnodes.storage.data_files import Place, intern
-from execnodes.storage.source import ColumnCache, LanceSource, MemTableSource
-from execnodes.text.documents.column_documents import ColumnDocuments, RowNumbers
-from execnodes.text.documents.joined_text import JoinedSources
-from execnodes.text.documents.source_text import GrowingPostings, LiveText, SourceText, TokenPostings
-from execnodes.text.documents.text_index import IndexedDocuments, IndexName, read_documents
-from execnodes.text.query.tokenizer import Tokenizer
-from planner.search.sources.index_coverage import IndexKind, finds_present_rows
-from planner.tables.sources.base_table import has_moved_rows, list_dataset_indexes
-from planner.tables.sources.caches import ByteCache
+from lance_gateway.execnodes import RowMask
+from lance_gateway.execnodes.rows.row_mask import ShownRows
+from lance_gateway.execnodes.search.source import IndexDescription, SearchSource
+from lance_gateway.execnodes.storage.data_files import Place, intern
+from lance_gateway.execnodes.storage.source import ColumnCache, LanceSource, MemTableSource
+from lance_gateway.execnodes.text.documents.column_documents import ColumnDocuments, RowNumbers
+from lance_gateway.execnodes.text.documents.joined_text import JoinedSources
+from lance_gateway.execnodes.text.documents.source_text import (
+    GrowingPostings,
+    LiveText,
+    SourceText,
+    TokenPostings,
+)
+from lance_gateway.execnodes.text.documents.text_index import IndexedDocuments, IndexName, read_documents
+from lance_gateway.execnodes.text.query.tokenizer import Tokenizer
+from lance_gateway.planner.search.sources.index_coverage import IndexKind, finds_present_rows
+from lance_gateway.planner.tables.sources.base_table import has_moved_rows, list_dataset_indexes
+from lance_gateway.planner.tables.sources.caches import ByteCache
 
 _QUANTIZED_BLOCK = 256
 _FEW_ROWS = 8_192

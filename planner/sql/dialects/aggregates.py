@@ -7,8 +7,16 @@ from types import MappingProxyType
 
 from sqlglot import exp
 
-from planner.sql.dialects.build import Rule, call, from_template, literal_text, native, operand, raw
-from planner.sql.dialects.source import DialectSource
+from lance_gateway.planner.sql.dialects.build import (
+    Rule,
+    call,
+    from_template,
+    literal_text,
+    native,
+    operand,
+    raw,
+)
+from lance_gateway.planner.sql.dialects.source import DialectSource
 
 _SKIPS_NULLS = "skips_nulls"
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from sqlglot import ErrorLevel, exp
 
-from planner.sql.dialects.source import DialectSource
+from lance_gateway.planner.sql.dialects.source import DialectSource
 
 Rule = Callable[[exp.Expr, DialectSource], "exp.Expr | None"]
 """Returns the translation of a node whose children are translated; None leaves it unchanged."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from planner.sql.dialects.build import literal_number, native, raw
-from planner.sql.dialects.source import DialectSource
+from lance_gateway.planner.sql.dialects.build import literal_number, native, raw
+from lance_gateway.planner.sql.dialects.source import DialectSource
 
 _REFUSED: tuple[tuple[type[exp.Expr], str], ...] = (
     (exp.TableSample, "sampling is not offered"),

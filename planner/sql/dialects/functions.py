@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from sqlglot import exp
 
-from planner.sql.dialects.build import (
+from lance_gateway.planner.sql.dialects.build import (
     Rule,
     call,
     from_template,
@@ -18,9 +18,9 @@ from planner.sql.dialects.build import (
     operand,
     raw,
 )
-from planner.sql.dialects.json_calls import cast_to_json, extract_json
-from planner.sql.dialects.rounding import is_rounded
-from planner.sql.dialects.source import DialectSource
+from lance_gateway.planner.sql.dialects.json_calls import cast_to_json, extract_json
+from lance_gateway.planner.sql.dialects.rounding import is_rounded
+from lance_gateway.planner.sql.dialects.source import DialectSource
 
 # Dialects in which CAST raises errors, though sqlglot reads it as TRY_CAST.
 _CAST_FAILS = frozenset({"spark"})

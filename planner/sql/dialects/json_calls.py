@@ -15,8 +15,8 @@ from typing import Final
 
 from sqlglot import exp
 
-from planner.sql.dialects.build import Rule, call, native, raw
-from planner.sql.dialects.source import DialectSource
+from lance_gateway.planner.sql.dialects.build import Rule, call, native, raw
+from lance_gateway.planner.sql.dialects.source import DialectSource
 
 _KEEPS_NULL: Final = frozenset({"mysql", "duckdb", "bigquery"})
 """Dialects whose arrays have null for NULL; the standard leaves it out."""

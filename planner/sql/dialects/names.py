@@ -8,9 +8,9 @@ from typing import Protocol, runtime_checkable
 import pyarrow as pa
 from sqlglot import exp
 
-from memwal.storage.table_names import MAIN_SCHEMA, TableName
-from planner.sql.dialects.source import DialectSource
-from planner.sql.text.as_of import AsOf
+from lance_gateway.memwal.storage.table_names import MAIN_SCHEMA, TableName
+from lance_gateway.planner.sql.dialects.source import DialectSource
+from lance_gateway.planner.sql.text.as_of import AsOf
 
 CASE_INSENSITIVE = frozenset({"spark", "duckdb", "mysql", "bigquery", "trino"})
 """Dialects in which names are not case-sensitive, not even in quotes."""

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 import pyarrow as pa
 from sqlglot import exp
 
-from memwal.storage.table_names import TableName
-from planner.sql.dialects.names import KnownNames, find_table
-from planner.sql.dialects.source import DialectSource
+from lance_gateway.memwal.storage.table_names import TableName
+from lance_gateway.planner.sql.dialects.names import KnownNames, find_table
+from lance_gateway.planner.sql.dialects.source import DialectSource
 
 ROUNDING = frozenset({"duckdb", "mysql", "snowflake", "bigquery", "trino"})
 """Dialects that round; Spark truncates."""

@@ -11,9 +11,9 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
-from memwal.errors import InvalidInputError, UnsupportedError
-from planner.sql.text.references import QUERY_STARTS
-from planner.sql.text.tokens import PlacedMessage
+from lance_gateway.memwal.errors import InvalidInputError, UnsupportedError
+from lance_gateway.planner.sql.text.references import QUERY_STARTS
+from lance_gateway.planner.sql.text.tokens import PlacedMessage
 
 _MARK = "gateway_parameter_"
 _MARKED = re.compile(rf"{_MARK}(\d+)_")

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from sqlglot import exp
 
-from planner.sql.dialects.source import DialectSource
+from lance_gateway.planner.sql.dialects.source import DialectSource
 
 _Synonym = Callable[..., exp.Expr]
 _TEXTS = (exp.Concat, exp.DPipe, exp.TimeToStr)

@@ -31,9 +31,9 @@ from sqlglot import exp
 from sqlglot.errors import ParseError
 from sqlglot.errors import UnsupportedError as Untranslatable
 
-from memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError, copy_error
-from memwal.storage.table_names import MAIN_SCHEMA, TableName
-from planner.sql.dialects import (
+from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError, copy_error
+from lance_gateway.memwal.storage.table_names import MAIN_SCHEMA, TableName
+from lance_gateway.planner.sql.dialects import (
     aggregates,
     clauses,
     functions,
@@ -42,20 +42,20 @@ from planner.sql.dialects import (
     synonyms,
     vectors,
 )
-from planner.sql.dialects import (
+from lance_gateway.planner.sql.dialects import (
     names as dialect_names,
 )
-from planner.sql.dialects.build import Rule, native
-from planner.sql.dialects.instants import date_differences, dates
-from planner.sql.dialects.names import KnownNames
-from planner.sql.dialects.source import (
+from lance_gateway.planner.sql.dialects.build import Rule, native
+from lance_gateway.planner.sql.dialects.instants import date_differences, dates
+from lance_gateway.planner.sql.dialects.names import KnownNames
+from lance_gateway.planner.sql.dialects.source import (
     DialectSource,
     find_parameter,
     parse_statements,
     refuse_misplaced_parameters,
     strip_marks,
 )
-from planner.sql.text.tokens import PlacedMessage, find_place
+from lance_gateway.planner.sql.text.tokens import PlacedMessage, find_place
 
 NATIVE = "postgres"
 """The dialect that DataFusion parses itself."""

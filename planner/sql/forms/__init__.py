@@ -14,20 +14,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from planner.sql.forms.aggregates import counted_rows, opposite_orders, orders_within_groups
-from planner.sql.forms.conditions import like_escapes, symmetric_ranges
-from planner.sql.forms.functions import refused_functions, synonyms
-from planner.sql.forms.joins import columns_of_from, merged_columns, sides_of_joins
-from planner.sql.forms.json_values import json_values
-from planner.sql.forms.literals import based_integers, fractions, local_times, uuids
-from planner.sql.forms.orders import fetch, fetch_with_ties, order_by_all, orders_of_distinct
-from planner.sql.forms.refusals import misread_clauses, refuse_unread
-from planner.sql.forms.rows import listed_values, row_values
-from planner.sql.forms.time_formats import time_formats
-from planner.sql.forms.windows import frame_exclusions, named_windows
-from planner.sql.text.tokens import SqlText, number_parameters, tokenize
-from planner.sql.tree.dialect import find_query, parse_query, write_sql
-from planner.sql.tree.tree import Rule, Tree, concerns
+from lance_gateway.planner.sql.forms.aggregates import counted_rows, opposite_orders, orders_within_groups
+from lance_gateway.planner.sql.forms.conditions import like_escapes, symmetric_ranges
+from lance_gateway.planner.sql.forms.functions import refused_functions, synonyms
+from lance_gateway.planner.sql.forms.joins import columns_of_from, merged_columns, sides_of_joins
+from lance_gateway.planner.sql.forms.json_values import json_values
+from lance_gateway.planner.sql.forms.literals import based_integers, fractions, local_times, uuids
+from lance_gateway.planner.sql.forms.orders import fetch, fetch_with_ties, order_by_all, orders_of_distinct
+from lance_gateway.planner.sql.forms.refusals import misread_clauses, refuse_unread
+from lance_gateway.planner.sql.forms.rows import listed_values, row_values
+from lance_gateway.planner.sql.forms.time_formats import time_formats
+from lance_gateway.planner.sql.forms.windows import frame_exclusions, named_windows
+from lance_gateway.planner.sql.text.tokens import SqlText, number_parameters, tokenize
+from lance_gateway.planner.sql.tree.dialect import find_query, parse_query, write_sql
+from lance_gateway.planner.sql.tree.tree import Rule, Tree, concerns
 
 FORMS: Final[tuple[Rule, ...]] = (
     misread_clauses,

@@ -7,7 +7,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from planner.sql.tree.tree import Tree, for_texts
+from lance_gateway.planner.sql.tree.tree import Tree, for_texts
 
 _ORDERED: Final = frozenset({"ARRAY_AGG", "STRING_AGG", "LISTAGG"})
 _NAMES: Final = "(?:array_agg|string_agg|listagg)"

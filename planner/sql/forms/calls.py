@@ -8,9 +8,9 @@ from typing import Final
 
 from sqlglot import exp
 
-from memwal.errors import LanceGatewayError
-from planner.sql.tree.dialect import parse_expression
-from planner.sql.tree.tree import Tree
+from lance_gateway.memwal.errors import LanceGatewayError
+from lance_gateway.planner.sql.tree.dialect import parse_expression
+from lance_gateway.planner.sql.tree.tree import Tree
 
 _ENCLOSING: Final = (exp.Anonymous, exp.Array, exp.Case, exp.Cast, exp.If, exp.Paren)
 """Where an operand needs no brackets of its own."""

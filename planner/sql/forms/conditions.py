@@ -6,8 +6,8 @@ from typing import Final
 
 from sqlglot import exp
 
-from memwal.errors import UnsupportedError
-from planner.sql.tree.tree import Tree, for_texts, is_unstable
+from lance_gateway.memwal.errors import UnsupportedError
+from lance_gateway.planner.sql.tree.tree import Tree, for_texts, is_unstable
 
 
 @for_texts(r"\ba?symmetric\b")

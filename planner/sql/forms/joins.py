@@ -8,9 +8,9 @@ from typing import Final
 
 from sqlglot import exp
 
-from memwal.errors import LanceGatewayError, UnsupportedError
-from planner.sql.text.tokens import fold
-from planner.sql.tree.tree import Tree, for_texts, read_name
+from lance_gateway.memwal.errors import LanceGatewayError, UnsupportedError
+from lance_gateway.planner.sql.text.tokens import fold
+from lance_gateway.planner.sql.tree.tree import Tree, for_texts, read_name
 
 _MERGING: Final = frozenset({"RIGHT", "FULL"})
 """Joins with rows that have no partner on the left."""

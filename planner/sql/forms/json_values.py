@@ -8,10 +8,10 @@ from typing import Final
 
 from sqlglot import exp
 
-from memwal.errors import UnsupportedError
-from planner.sql.forms.calls import fill, put, wrong_count
-from planner.sql.tree.dialect import write_sql
-from planner.sql.tree.tree import Tree, for_texts
+from lance_gateway.memwal.errors import UnsupportedError
+from lance_gateway.planner.sql.forms.calls import fill, put, wrong_count
+from lance_gateway.planner.sql.tree.dialect import write_sql
+from lance_gateway.planner.sql.tree.tree import Tree, for_texts
 
 _TYPES: Final = frozenset({exp.DType.JSON, exp.DType.JSONB})
 _TEXTS: Final = frozenset({*_TYPES, exp.DType.TEXT, exp.DType.VARCHAR})

@@ -9,9 +9,9 @@ from uuid import UUID
 
 from sqlglot import exp
 
-from memwal.rules import UUID_PATTERN
-from planner.sql.forms.calls import fill, list_calls, put
-from planner.sql.tree.tree import Tree, for_texts
+from lance_gateway.memwal.rules import UUID_PATTERN
+from lance_gateway.planner.sql.forms.calls import fill, list_calls, put
+from lance_gateway.planner.sql.tree.tree import Tree, for_texts
 
 _LARGEST: Final = 2**64
 _FORM: Final = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"

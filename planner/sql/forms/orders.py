@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from memwal.errors import LanceGatewayError, UnsupportedError
-from planner.sql.tree.tree import Tree, for_texts, read_name
+from lance_gateway.memwal.errors import LanceGatewayError, UnsupportedError
+from lance_gateway.planner.sql.tree.tree import Tree, for_texts, read_name
 
 
 @for_texts(r"\border\s+by\s+all\b")

@@ -8,9 +8,9 @@ from typing import Final
 
 from sqlglot import exp
 
-from memwal.errors import UnsupportedError
-from planner.sql.text.tokens import PlacedMessage, SqlText
-from planner.sql.tree.tree import Tree, for_texts
+from lance_gateway.memwal.errors import UnsupportedError
+from lance_gateway.planner.sql.text.tokens import PlacedMessage, SqlText
+from lance_gateway.planner.sql.tree.tree import Tree, for_texts
 
 _SAMPLE: Final = "Sampling is not supported: use WHERE random() < 0.1; it is"
 _LOCK: Final = "Locking rows is not supported: leave it out; it is"

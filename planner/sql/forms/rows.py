@@ -7,8 +7,8 @@ from typing import Final
 
 from sqlglot import exp
 
-from memwal.errors import UnsupportedError
-from planner.sql.tree.tree import GAP, Tree, for_texts, is_unstable
+from lance_gateway.memwal.errors import UnsupportedError
+from lance_gateway.planner.sql.tree.tree import GAP, Tree, for_texts, is_unstable
 
 _BRACKET: Final = rf"(?:row\b{GAP})?\("
 _STRICT: Final[dict[type[exp.Expr], type[exp.Expr]]] = {exp.LTE: exp.LT, exp.GTE: exp.GT}

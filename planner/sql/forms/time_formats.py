@@ -10,9 +10,9 @@ from typing import Final
 
 from sqlglot import exp
 
-from memwal.errors import UnsupportedError
-from planner.sql.forms.calls import fill, for_calls, list_calls, put, wrong_count
-from planner.sql.tree.tree import Tree, for_texts
+from lance_gateway.memwal.errors import UnsupportedError
+from lance_gateway.planner.sql.forms.calls import fill, for_calls, list_calls, put, wrong_count
+from lance_gateway.planner.sql.tree.tree import Tree, for_texts
 
 _READ_TIME: Final = "TO_TIMESTAMP"
 _FUNCTIONS: Final = ("TO_CHAR", "TO_DATE", _READ_TIME, "DATE_FORMAT", "STRFTIME")

@@ -15,7 +15,7 @@ from typing import Final, Generic, TypeVar
 import pyarrow as pa
 from cachetools import LRUCache
 
-from planner.sql.rules.decimals import (
+from lance_gateway.planner.sql.rules.decimals import (
     ceilings,
     decimal_elements,
     decimal_literals,
@@ -23,19 +23,40 @@ from planner.sql.rules.decimals import (
     rounded_decimals,
     wide_decimals,
 )
-from planner.sql.rules.functions import defaults_of_rows, dotted_fields, matched_texts, padded_texts
-from planner.sql.rules.keys import cast_keys, computed_sort_keys, constant_sides, extremes, repeated_groups
-from planner.sql.rules.late_instants import late_instants
-from planner.sql.rules.lists import (
+from lance_gateway.planner.sql.rules.functions import (
+    defaults_of_rows,
+    dotted_fields,
+    matched_texts,
+    padded_texts,
+)
+from lance_gateway.planner.sql.rules.keys import (
+    cast_keys,
+    computed_sort_keys,
+    constant_sides,
+    extremes,
+    repeated_groups,
+)
+from lance_gateway.planner.sql.rules.late_instants import late_instants
+from lance_gateway.planner.sql.rules.lists import (
     computed_lists,
     contained_lists,
     disjoint_lists,
     listed_arrays,
     separate_lists,
 )
-from planner.sql.rules.numbers import integer_arithmetic, logarithms, number_texts, powers, real_literals
-from planner.sql.rules.subqueries import outer_qualifiers, quantified_comparisons, scalar_subqueries
-from planner.sql.rules.times import (
+from lance_gateway.planner.sql.rules.numbers import (
+    integer_arithmetic,
+    logarithms,
+    number_texts,
+    powers,
+    real_literals,
+)
+from lance_gateway.planner.sql.rules.subqueries import (
+    outer_qualifiers,
+    quantified_comparisons,
+    scalar_subqueries,
+)
+from lance_gateway.planner.sql.rules.times import (
     multiplied_intervals,
     read_texts,
     short_times,
@@ -43,17 +64,17 @@ from planner.sql.rules.times import (
     times_of_day,
     windows_of_times,
 )
-from planner.sql.rules.values import (
+from lance_gateway.planner.sql.rules.values import (
     lossy_casts,
     mixed_bytes,
     null_replacements,
     untyped_values,
     uuid_literals,
 )
-from planner.sql.rules.zoned_times import zoned_times
-from planner.sql.tree.dialect import find_query, parse_query, write_sql
-from planner.sql.tree.tree import Rule, Tree, concerns
-from planner.sql.tree.types import Operations
+from lance_gateway.planner.sql.rules.zoned_times import zoned_times
+from lance_gateway.planner.sql.tree.dialect import find_query, parse_query, write_sql
+from lance_gateway.planner.sql.tree.tree import Rule, Tree, concerns
+from lance_gateway.planner.sql.tree.types import Operations
 
 RULES: Final[tuple[Rule, ...]] = (
     quantified_comparisons,

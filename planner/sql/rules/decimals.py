@@ -10,9 +10,18 @@ from typing import Final
 import pyarrow as pa
 from sqlglot import exp
 
-from planner.sql.tree.dialect import parse_expression
-from planner.sql.tree.groups import Cast, Kinds, Use, cast_to, find_groups, find_unions, recast, unify_types
-from planner.sql.tree.tree import Tree, find_family, for_texts
+from lance_gateway.planner.sql.tree.dialect import parse_expression
+from lance_gateway.planner.sql.tree.groups import (
+    Cast,
+    Kinds,
+    Use,
+    cast_to,
+    find_groups,
+    find_unions,
+    recast,
+    unify_types,
+)
+from lance_gateway.planner.sql.tree.tree import Tree, find_family, for_texts
 
 _MAX_DIGITS: Final = 38
 _MAX_COMPARED_DIGITS: Final = 76

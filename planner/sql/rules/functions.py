@@ -7,9 +7,9 @@ from typing import Final
 
 from sqlglot import exp
 
-from planner.sql.tree.dialect import parse_expression
-from planner.sql.tree.groups import replace_value
-from planner.sql.tree.tree import Tree, for_texts
+from lance_gateway.planner.sql.tree.dialect import parse_expression
+from lance_gateway.planner.sql.tree.groups import replace_value
+from lance_gateway.planner.sql.tree.tree import Tree, for_texts
 
 _PADDING: Final = frozenset({"lpad", "rpad"})
 

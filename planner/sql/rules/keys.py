@@ -8,10 +8,10 @@ from typing import Final
 import pyarrow as pa
 from sqlglot import exp
 
-from planner.sql.rules.values import write_null
-from planner.sql.tree.dialect import parse_expression, write_sql
-from planner.sql.tree.queries import whole_call
-from planner.sql.tree.tree import Tree, find_family, for_texts, is_unstable, read_name
+from lance_gateway.planner.sql.rules.values import write_null
+from lance_gateway.planner.sql.tree.dialect import parse_expression, write_sql
+from lance_gateway.planner.sql.tree.queries import whole_call
+from lance_gateway.planner.sql.tree.tree import Tree, find_family, for_texts, is_unstable, read_name
 
 
 @for_texts(r"\bgroup\s+by\b", r"cast\s*\(|::")

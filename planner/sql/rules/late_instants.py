@@ -11,9 +11,9 @@ from typing import Final
 import pyarrow as pa
 from sqlglot import exp
 
-from planner.sql.tree.dialect import parse_expression
-from planner.sql.tree.groups import Use, cast_to, find_groups
-from planner.sql.tree.tree import Tree, for_texts
+from lance_gateway.planner.sql.tree.dialect import parse_expression
+from lance_gateway.planner.sql.tree.groups import Use, cast_to, find_groups
+from lance_gateway.planner.sql.tree.tree import Tree, for_texts
 
 _LATE_YEAR: Final = (
     r"(?:0\d{3}|1[0-5]\d\d|16[0-6]\d|167[0-7]|226[2-9]|22[7-9]\d|2[3-9]\d\d|[3-9]\d{3}|\d{5,6})"

@@ -9,10 +9,10 @@ from typing import Final, TypeAlias
 import pyarrow as pa
 from sqlglot import exp
 
-from memwal.errors import UnsupportedError
-from planner.sql.tree.dialect import parse_expression, write_sql
-from planner.sql.tree.groups import cast_to
-from planner.sql.tree.tree import Tree, for_texts, is_unstable
+from lance_gateway.memwal.errors import UnsupportedError
+from lance_gateway.planner.sql.tree.dialect import parse_expression, write_sql
+from lance_gateway.planner.sql.tree.groups import cast_to
+from lance_gateway.planner.sql.tree.tree import Tree, for_texts, is_unstable
 
 _CONDITIONAL: Final = frozenset({"COALESCE", "NVL", "NVL2", "IFNULL"})
 

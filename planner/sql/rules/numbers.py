@@ -10,9 +10,9 @@ from typing import Final
 import pyarrow as pa
 from sqlglot import exp
 
-from planner.sql.rules.decimals import find_literals
-from planner.sql.tree.groups import Use, find_groups, find_unions, recast
-from planner.sql.tree.tree import Family, Tree, find_family, for_texts
+from lance_gateway.planner.sql.rules.decimals import find_literals
+from lance_gateway.planner.sql.tree.groups import Use, find_groups, find_unions, recast
+from lance_gateway.planner.sql.tree.tree import Family, Tree, find_family, for_texts
 
 
 @for_texts(r"\^")

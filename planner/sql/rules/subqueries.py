@@ -7,9 +7,9 @@ from typing import Final
 import pyarrow as pa
 from sqlglot import exp
 
-from memwal.errors import UnsupportedError
-from planner.sql.tree.dialect import find_query, parse_expression, parse_query, write_sql
-from planner.sql.tree.queries import (
+from lance_gateway.memwal.errors import UnsupportedError
+from lance_gateway.planner.sql.tree.dialect import find_query, parse_expression, parse_query, write_sql
+from lance_gateway.planner.sql.tree.queries import (
     QUANTIFIED,
     SUBQUERIES,
     Truth,
@@ -20,7 +20,7 @@ from planner.sql.tree.queries import (
     is_value,
     sources,
 )
-from planner.sql.tree.tree import Tree, for_texts, is_unstable
+from lance_gateway.planner.sql.tree.tree import Tree, for_texts, is_unstable
 
 _COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 _COUNTS: Final = "CASE WHEN count(*) = 0 THEN 0 WHEN count(*) = count(member) THEN 1 ELSE 2 END"

@@ -9,9 +9,9 @@ from typing import Final, TypeGuard
 import pyarrow as pa
 from sqlglot import exp
 
-from planner.sql.tree.dialect import parse_expression
-from planner.sql.tree.groups import Use, cast_to, find_groups, find_unions, replace_value
-from planner.sql.tree.tree import Tree, find_family, for_texts
+from lance_gateway.planner.sql.tree.dialect import parse_expression
+from lance_gateway.planner.sql.tree.groups import Use, cast_to, find_groups, find_unions, replace_value
+from lance_gateway.planner.sql.tree.tree import Tree, find_family, for_texts
 
 _FINE: Final = re.compile(r"\.\d{7}")
 """Fractions that microseconds do not have."""

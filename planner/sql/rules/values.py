@@ -9,8 +9,8 @@ from typing import Final
 import pyarrow as pa
 from sqlglot import exp
 
-from planner.sql.tree.dialect import parse_expression
-from planner.sql.tree.groups import (
+from lance_gateway.planner.sql.tree.dialect import parse_expression
+from lance_gateway.planner.sql.tree.groups import (
     Cast,
     Kinds,
     cast_to,
@@ -21,7 +21,7 @@ from planner.sql.tree.groups import (
     replace_value,
     unify_types,
 )
-from planner.sql.tree.tree import Family, Tree, find_family, for_texts
+from lance_gateway.planner.sql.tree.tree import Family, Tree, find_family, for_texts
 
 
 @for_texts(r"\b(?:nvl2?|ifnull)\s*\(")

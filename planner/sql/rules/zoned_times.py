@@ -10,10 +10,19 @@ from typing import Final
 import pyarrow as pa
 from sqlglot import exp
 
-from planner.sql.tree.dialect import parse_expression
-from planner.sql.tree.groups import Cast, Group, Kinds, Use, cast_to, find_groups, replace_value, unify_types
-from planner.sql.tree.tree import Family, Tree, find_family, for_texts
-from planner.sql.type_names import name_type
+from lance_gateway.planner.sql.tree.dialect import parse_expression
+from lance_gateway.planner.sql.tree.groups import (
+    Cast,
+    Group,
+    Kinds,
+    Use,
+    cast_to,
+    find_groups,
+    replace_value,
+    unify_types,
+)
+from lance_gateway.planner.sql.tree.tree import Family, Tree, find_family, for_texts
+from lance_gateway.planner.sql.type_names import name_type
 
 _UTC: Final = frozenset({"UTC", "+00:00", "-00:00", "Z", "Etc/UTC"})
 _UNZONED: Final[frozenset[Family]] = frozenset({"instant", "date", "text"})

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
-from planner.sql.subqueries.domains import Domain, Extension, as_cross_join
-from planner.sql.subqueries.repeatable import check_repeatable
-from planner.sql.subqueries.statements import RewritingError
-from planner.sql.subqueries.trees import (
+from lance_gateway.planner.sql.subqueries.domains import Domain, Extension, as_cross_join
+from lance_gateway.planner.sql.subqueries.repeatable import check_repeatable
+from lance_gateway.planner.sql.subqueries.statements import RewritingError
+from lance_gateway.planner.sql.subqueries.trees import (
     OWNER,
     SCOPE,
     Fresh,
@@ -21,7 +21,7 @@ from planner.sql.subqueries.trees import (
     is_volatile,
     queries_in,
 )
-from planner.sql.tree.queries import conjuncts, without_subqueries
+from lance_gateway.planner.sql.tree.queries import conjuncts, without_subqueries
 
 
 class Block:

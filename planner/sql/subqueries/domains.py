@@ -18,9 +18,9 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from planner.sql.subqueries.statements import RewritingError
-from planner.sql.subqueries.totals import SETS, divide_totals, name_outputs
-from planner.sql.subqueries.trees import (
+from lance_gateway.planner.sql.subqueries.statements import RewritingError
+from lance_gateway.planner.sql.subqueries.totals import SETS, divide_totals, name_outputs
+from lance_gateway.planner.sql.subqueries.trees import (
     COUNTS,
     OUTPUT,
     OWNER,
@@ -37,7 +37,7 @@ from planner.sql.subqueries.trees import (
     number_of,
     same,
 )
-from planner.sql.tree.queries import without_subqueries
+from lance_gateway.planner.sql.tree.queries import without_subqueries
 
 
 @dataclass(frozen=True)

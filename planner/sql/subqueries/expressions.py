@@ -7,12 +7,12 @@ from typing import Final
 
 from sqlglot import exp
 
-from planner.sql.subqueries.blocks import Block
-from planner.sql.subqueries.domains import Domain, output_names, select_from
-from planner.sql.subqueries.sites import Kind, Site
-from planner.sql.subqueries.statements import RewritingError
-from planner.sql.subqueries.totals import name_outputs
-from planner.sql.subqueries.trees import (
+from lance_gateway.planner.sql.subqueries.blocks import Block
+from lance_gateway.planner.sql.subqueries.domains import Domain, output_names, select_from
+from lance_gateway.planner.sql.subqueries.sites import Kind, Site
+from lance_gateway.planner.sql.subqueries.statements import RewritingError
+from lance_gateway.planner.sql.subqueries.totals import name_outputs
+from lance_gateway.planner.sql.subqueries.trees import (
     aliased,
     call,
     column_of,
@@ -24,7 +24,7 @@ from planner.sql.subqueries.trees import (
     number_of,
     replace,
 )
-from planner.sql.tree.queries import conjuncts, without_subqueries
+from lance_gateway.planner.sql.tree.queries import conjuncts, without_subqueries
 
 MORE_THAN_ONE: Final = "more than one row returned by a subquery used as an expression: "
 """Begins the text that can't be cast to a number where there are several rows."""

@@ -7,8 +7,8 @@ from typing import Final
 
 from sqlglot import exp
 
-from planner.sql.subqueries.statements import RewritingError
-from planner.sql.subqueries.trees import is_series, is_volatile, key_of
+from lance_gateway.planner.sql.subqueries.statements import RewritingError
+from lance_gateway.planner.sql.subqueries.trees import is_series, is_volatile, key_of
 
 REPEATABLE: Final = "repeatable"
 """Of a relation that gives the same rows whenever it is read, though it has LIMIT."""

@@ -10,25 +10,33 @@ from typing import Final
 import pyarrow as pa
 from sqlglot import exp
 
-from memwal.errors import UnsupportedError
-from planner.sql.subqueries.blocks import Block
-from planner.sql.subqueries.expressions import Expressions
-from planner.sql.subqueries.relations.laterals import (
+from lance_gateway.memwal.errors import UnsupportedError
+from lance_gateway.planner.sql.subqueries.blocks import Block
+from lance_gateway.planner.sql.subqueries.expressions import Expressions
+from lance_gateway.planner.sql.subqueries.relations.laterals import (
     has_laterals,
     has_mistaken_laterals,
     join_laterals,
     move_conditions,
 )
-from planner.sql.subqueries.relations.unnests import has_unnests, join_unnests
-from planner.sql.subqueries.repeatable import READ_ONCE
-from planner.sql.subqueries.scopes import Scopes
-from planner.sql.subqueries.sites import Site, find_sites, find_sites_in
-from planner.sql.subqueries.statements import RewritingError, parse_query
-from planner.sql.subqueries.totals import divide_totals, list_groups, name_outputs
-from planner.sql.subqueries.trees import Fresh, aliased, derived, has_aggregates, key_of, queries_in, shown
-from planner.sql.tree.dialect import find_query, write_sql
-from planner.sql.tree.queries import SUBQUERIES
-from planner.sql.tree.tree import Tree
+from lance_gateway.planner.sql.subqueries.relations.unnests import has_unnests, join_unnests
+from lance_gateway.planner.sql.subqueries.repeatable import READ_ONCE
+from lance_gateway.planner.sql.subqueries.scopes import Scopes
+from lance_gateway.planner.sql.subqueries.sites import Site, find_sites, find_sites_in
+from lance_gateway.planner.sql.subqueries.statements import RewritingError, parse_query
+from lance_gateway.planner.sql.subqueries.totals import divide_totals, list_groups, name_outputs
+from lance_gateway.planner.sql.subqueries.trees import (
+    Fresh,
+    aliased,
+    derived,
+    has_aggregates,
+    key_of,
+    queries_in,
+    shown,
+)
+from lance_gateway.planner.sql.tree.dialect import find_query, write_sql
+from lance_gateway.planner.sql.tree.queries import SUBQUERIES
+from lance_gateway.planner.sql.tree.tree import Tree
 
 _BESIDE: Final = re.compile(r"\b(?:LATERAL|UNNEST)\b", re.IGNORECASE)
 _NESTED: Final = re.compile(SUBQUERIES, re.IGNORECASE | re.DOTALL)

@@ -14,8 +14,8 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
-from planner.sql.subqueries.statements import RewritingError
-from planner.sql.subqueries.trees import (
+from lance_gateway.planner.sql.subqueries.statements import RewritingError
+from lance_gateway.planner.sql.subqueries.trees import (
     OUTPUT,
     OWNER,
     SCOPE,
@@ -28,8 +28,8 @@ from planner.sql.subqueries.trees import (
     queries_in,
     read_unnest,
 )
-from planner.sql.tree.queries import without_subqueries
-from planner.sql.tree.tree import Tree
+from lance_gateway.planner.sql.tree.queries import without_subqueries
+from lance_gateway.planner.sql.tree.tree import Tree
 
 Columns: TypeAlias = "tuple[str, ...] | None"
 """The names of a relation's columns; None if they are not known."""

@@ -9,8 +9,8 @@ from typing import Final
 
 from sqlglot import exp
 
-from planner.sql.subqueries.trees import bare, free_columns, has_aggregates, key_of
-from planner.sql.tree.queries import conjuncts, is_aggregate, without_subqueries
+from lance_gateway.planner.sql.subqueries.trees import bare, free_columns, has_aggregates, key_of
+from lance_gateway.planner.sql.tree.queries import conjuncts, is_aggregate, without_subqueries
 
 _CLAUSES: Final = ("expressions", "where", "group", "having", "qualify", "windows", "order", "distinct")
 _ABOVE_TOTALS: Final = frozenset({"expressions", "having", "qualify", "windows", "order", "distinct"})

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from memwal.errors import UnsupportedError
-from planner.sql.text.tokens import fold
-from planner.sql.tree import dialect
+from lance_gateway.memwal.errors import UnsupportedError
+from lance_gateway.planner.sql.text.tokens import fold
+from lance_gateway.planner.sql.tree import dialect
 
 
 class RewritingError(UnsupportedError):

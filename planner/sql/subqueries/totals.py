@@ -15,8 +15,8 @@ from typing import Final
 
 from sqlglot import exp
 
-from planner.sql.subqueries.statements import RewritingError
-from planner.sql.subqueries.trees import (
+from lance_gateway.planner.sql.subqueries.statements import RewritingError
+from lance_gateway.planner.sql.subqueries.trees import (
     OUTPUT,
     OWNER,
     SCOPE,
@@ -28,7 +28,7 @@ from planner.sql.subqueries.trees import (
     replace,
     shown,
 )
-from planner.sql.tree.queries import is_aggregate, whole_call
+from lance_gateway.planner.sql.tree.queries import is_aggregate, whole_call
 
 _ABOVE = ("order", "qualify", "windows", "limit", "offset", "distinct")
 

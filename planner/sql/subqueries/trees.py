@@ -8,10 +8,10 @@ from typing import Final
 
 from sqlglot import exp
 
-from memwal.transforms.determinism import has_unstable_call
-from planner.sql.subqueries.statements import RewritingError
-from planner.sql.tree.dialect import write_sql
-from planner.sql.tree.queries import is_aggregate, whole_call, without_subqueries
+from lance_gateway.memwal.transforms.determinism import has_unstable_call
+from lance_gateway.planner.sql.subqueries.statements import RewritingError
+from lance_gateway.planner.sql.tree.dialect import write_sql
+from lance_gateway.planner.sql.tree.queries import is_aggregate, whole_call, without_subqueries
 
 SCOPE: Final = "scope"
 """Of a SELECT its number; of a column the number of the SELECT whose relation has it."""

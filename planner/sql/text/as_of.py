@@ -17,8 +17,8 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 from datafusion import SessionContext
 
-from memwal.errors import InvalidInputError
-from planner.sql.text.tokens import QUOTED, STRING, SqlText
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.planner.sql.text.tokens import QUOTED, STRING, SqlText
 
 AS_OF_STARTS = frozenset({"FOR", "VERSION", "TIMESTAMP"})
 """The words with which AS OF clauses begin."""

@@ -23,8 +23,8 @@ from decimal import Decimal
 
 import pyarrow as pa
 
-from memwal.errors import InvalidInputError
-from planner.sql.text.tokens import QUOTED, STRING, SqlText
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.planner.sql.text.tokens import QUOTED, STRING, SqlText
 
 MAX_LENGTH = 10_000_000
 """The largest number of characters or elements of a value that a literal may request."""

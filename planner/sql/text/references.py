@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from memwal.errors import InvalidInputError, UnsupportedError
-from planner.sql.text.as_of import AS_OF_STARTS, AsOf, read_as_of
-from planner.sql.text.tokens import STRING, PlacedMessage, SqlText
+from lance_gateway.memwal.errors import InvalidInputError, UnsupportedError
+from lance_gateway.planner.sql.text.as_of import AS_OF_STARTS, AsOf, read_as_of
+from lance_gateway.planner.sql.text.tokens import STRING, PlacedMessage, SqlText
 
 QUERY_STARTS = frozenset({"SELECT", "WITH", "VALUES", "FROM"})
 _WRITES = frozenset({"INSERT", "UPDATE", "DELETE", "MERGE"})

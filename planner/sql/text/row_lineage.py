@@ -13,10 +13,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from memwal.errors import UnsupportedError
-from planner.sql.text.edits import Edit
-from planner.sql.text.references import References, TableSite
-from planner.sql.text.tokens import PlacedMessage, SqlText, quote
+from lance_gateway.memwal.errors import UnsupportedError
+from lance_gateway.planner.sql.text.edits import Edit
+from lance_gateway.planner.sql.text.references import References, TableSite
+from lance_gateway.planner.sql.text.tokens import PlacedMessage, SqlText, quote
 
 LINEAGE_WORDS: Final = frozenset({"_ROWID", "_ROW_CREATED_AT_VERSION", "_ROW_LAST_UPDATED_AT_VERSION"})
 _LISTS: Final = frozenset({"EXCLUDE", "EXCEPT"})

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
-from memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
-from planner.sql.text.tokens import PlacedMessage, SqlText
+from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
+from lance_gateway.planner.sql.text.tokens import PlacedMessage, SqlText
 
 Part: TypeAlias = range
 """The tokens of a part of a statement; false if there are none."""

@@ -18,8 +18,8 @@ from sqlglot.dialects.postgres import Postgres
 from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
-from memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
-from memwal.transforms.determinism import list_functions
+from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
+from lance_gateway.memwal.transforms.determinism import list_functions
 
 QUOTED = '"'
 STRING = "'"

@@ -18,8 +18,8 @@ from sqlglot.generators.postgres import PostgresGenerator
 from sqlglot.parsers.postgres import PostgresParser
 from sqlglot.tokenizer_core import Token, TokenType
 
-from memwal.errors import LanceGatewayError
-from planner.sql.text.tokens import SqlText, tokenize
+from lance_gateway.memwal.errors import LanceGatewayError
+from lance_gateway.planner.sql.text.tokens import SqlText, tokenize
 
 _TYPES: Final = {
     exp.DType.TINYINT: "TINYINT",

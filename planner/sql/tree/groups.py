@@ -10,9 +10,9 @@ from typing import Final, TypeAlias
 import pyarrow as pa
 from sqlglot import exp
 
-from planner.sql.tree.dialect import parse_expression, write_sql
-from planner.sql.tree.tree import Family, Tree
-from planner.sql.type_names import name_type
+from lance_gateway.planner.sql.tree.dialect import parse_expression, write_sql
+from lance_gateway.planner.sql.tree.tree import Family, Tree
+from lance_gateway.planner.sql.type_names import name_type
 
 _COMPARISONS: Final = (
     *(exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE),

@@ -8,7 +8,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from planner.sql.tree.tree import GAP
+from lance_gateway.planner.sql.tree.tree import GAP
 
 AGGREGATES: Final = frozenset(
     {"count", "sum", "min", "max", "avg", "mean", "bool_and", "bool_or", "array_agg", "string_agg", "median"}

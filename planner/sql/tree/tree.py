@@ -10,11 +10,11 @@ from typing import Final, Literal, TypeAlias, TypeVar
 import pyarrow as pa
 from sqlglot import exp
 
-from memwal.errors import InvalidInputError, LanceGatewayError
-from memwal.transforms.determinism import has_unstable_call
-from planner.sql.text.tokens import PlacedMessage, fold
-from planner.sql.tree.dialect import write_sql
-from planner.sql.tree.types import Operations, Types
+from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError
+from lance_gateway.memwal.transforms.determinism import has_unstable_call
+from lance_gateway.planner.sql.text.tokens import PlacedMessage, fold
+from lance_gateway.planner.sql.tree.dialect import write_sql
+from lance_gateway.planner.sql.tree.types import Operations, Types
 
 Family: TypeAlias = Literal[
     "decimal", "floating", "integer", "instant", "zoned", "date", "text", "bytes", "other"

@@ -13,9 +13,9 @@ from typing import Final, TypeAlias
 import pyarrow as pa
 from sqlglot import exp
 
-from memwal.errors import UnsupportedError
-from planner.sql.tree.dialect import write_sql
-from planner.sql.type_names import name_type
+from lance_gateway.memwal.errors import UnsupportedError
+from lance_gateway.planner.sql.tree.dialect import write_sql
+from lance_gateway.planner.sql.type_names import name_type
 
 Operations: TypeAlias = MutableMapping[Hashable, pa.DataType]
 """Operation, and what its operands are -> type of the result; the same in all statements."""

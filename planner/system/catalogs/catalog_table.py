@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from planner.system.catalogs.relations import Relation, Relations
+from lance_gateway.planner.system.catalogs.relations import Relation, Relations
 
 Rows = Callable[[Relations], Iterator[dict[str, Any]]]
 """Yields rows; columns that are left out are NULL."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from planner.system.catalogs.relations import Relations
+from lance_gateway.planner.system.catalogs.relations import Relations
 
 SERVER_VERSION: Final = "16.0"
 """The version of PostgreSQL whose catalog tables are answered."""

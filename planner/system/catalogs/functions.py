@@ -11,17 +11,22 @@ from typing import Any, Final
 import pyarrow as pa
 from datafusion import ScalarUDF, SessionContext, udf
 
-from memwal.base.comments import read_column_comment
-from planner.sql.text.tokens import fold
-from planner.system.catalogs.fixed_settings import find_fixed_setting
-from planner.system.catalogs.pg_catalog import CLASS_OIDS, define_index, number_rule, number_schema
-from planner.system.catalogs.relations import (
+from lance_gateway.memwal.base.comments import read_column_comment
+from lance_gateway.planner.sql.text.tokens import fold
+from lance_gateway.planner.system.catalogs.fixed_settings import find_fixed_setting
+from lance_gateway.planner.system.catalogs.pg_catalog import (
+    CLASS_OIDS,
+    define_index,
+    number_rule,
+    number_schema,
+)
+from lance_gateway.planner.system.catalogs.relations import (
     PG_CATALOG,
     Relation,
     Relations,
     quote_plainly,
 )
-from planner.system.catalogs.sql_types import find_type_oid, format_type
+from lance_gateway.planner.system.catalogs.sql_types import find_type_oid, format_type
 
 _Evaluate = Callable[..., Any]
 """Takes the relations and the arguments of one row; returns the value."""

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from memwal.rules import Identity
-from memwal.storage.table_names import CATALOG
-from planner.system.catalogs.catalog_table import Rows, RowsOfEach, make_tables
-from planner.system.catalogs.columns import INFORMATION_COLUMNS
-from planner.system.catalogs.relations import INFORMATION_SCHEMA, Kind, Relation, Relations
-from planner.system.catalogs.sql_types import ColumnType
+from lance_gateway.memwal.rules import Identity
+from lance_gateway.memwal.storage.table_names import CATALOG
+from lance_gateway.planner.system.catalogs.catalog_table import Rows, RowsOfEach, make_tables
+from lance_gateway.planner.system.catalogs.columns import INFORMATION_COLUMNS
+from lance_gateway.planner.system.catalogs.relations import INFORMATION_SCHEMA, Kind, Relation, Relations
+from lance_gateway.planner.system.catalogs.sql_types import ColumnType
 
 _Row = dict[str, Any]
 _LONGEST_TEXT: Final = 2**31 - 1

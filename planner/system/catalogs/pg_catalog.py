@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from memwal.base.comments import read_column_comment
-from memwal.storage.table_names import CATALOG
-from planner.system.catalogs.catalog_table import Rows, make_tables
-from planner.system.catalogs.columns import PG_COLUMNS
-from planner.system.catalogs.fixed_settings import list_settings
-from planner.system.catalogs.relations import (
+from lance_gateway.memwal.base.comments import read_column_comment
+from lance_gateway.memwal.storage.table_names import CATALOG
+from lance_gateway.planner.system.catalogs.catalog_table import Rows, make_tables
+from lance_gateway.planner.system.catalogs.columns import PG_COLUMNS
+from lance_gateway.planner.system.catalogs.fixed_settings import list_settings
+from lance_gateway.planner.system.catalogs.relations import (
     PG_CATALOG,
     Index,
     Kind,
@@ -25,7 +25,7 @@ from planner.system.catalogs.relations import (
     make_number,
     quote_plainly,
 )
-from planner.system.catalogs.sql_types import TYPES, PgType
+from lance_gateway.planner.system.catalogs.sql_types import TYPES, PgType
 
 _Row = dict[str, Any]
 CLASS_OIDS: Final[Mapping[str, int]] = MappingProxyType(

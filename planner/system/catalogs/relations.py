@@ -16,14 +16,14 @@ from typing import Final
 
 import pyarrow as pa
 
-from memwal.base.comments import read_table_comment
-from memwal.errors import LanceGatewayError
-from memwal.rules import Constraint, ConstraintKind, Identity, list_defaults, list_identities
-from memwal.storage.table_names import MAIN_SCHEMA, TableName
-from planner.access.secured_table import SecuredTable
-from planner.access.visible_catalog import SYSTEM_SCHEMA, VisibleCatalog
-from planner.sql.text.tokens import quote
-from planner.system.catalogs.sql_types import ColumnType, list_column_types
+from lance_gateway.memwal.base.comments import read_table_comment
+from lance_gateway.memwal.errors import LanceGatewayError
+from lance_gateway.memwal.rules import Constraint, ConstraintKind, Identity, list_defaults, list_identities
+from lance_gateway.memwal.storage.table_names import MAIN_SCHEMA, TableName
+from lance_gateway.planner.access.secured_table import SecuredTable
+from lance_gateway.planner.access.visible_catalog import SYSTEM_SCHEMA, VisibleCatalog
+from lance_gateway.planner.sql.text.tokens import quote
+from lance_gateway.planner.system.catalogs.sql_types import ColumnType, list_column_types
 
 logger = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from memwal.rules import IS_JSON, IS_UUID, list_lengths
+from lance_gateway.memwal.rules import IS_JSON, IS_UUID, list_lengths
 
 
 @dataclass(frozen=True, slots=True)

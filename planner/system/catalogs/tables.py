@@ -10,10 +10,10 @@ from typing import Final
 import pyarrow as pa
 from datafusion import SessionConfig, SessionContext
 
-from planner.system.catalogs.catalog_table import CatalogTable
-from planner.system.catalogs.information_schema import DATAFUSION_TABLES, INFORMATION_TABLES
-from planner.system.catalogs.pg_catalog import PG_TABLES
-from planner.system.catalogs.relations import INFORMATION_SCHEMA, PG_CATALOG
+from lance_gateway.planner.system.catalogs.catalog_table import CatalogTable
+from lance_gateway.planner.system.catalogs.information_schema import DATAFUSION_TABLES, INFORMATION_TABLES
+from lance_gateway.planner.system.catalogs.pg_catalog import PG_TABLES
+from lance_gateway.planner.system.catalogs.relations import INFORMATION_SCHEMA, PG_CATALOG
 
 CATALOG_TABLES: Final[Mapping[str, Mapping[str, CatalogTable]]] = MappingProxyType(
     {INFORMATION_SCHEMA: INFORMATION_TABLES, PG_CATALOG: PG_TABLES}

@@ -12,8 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from memwal.errors import LanceGatewayError, UnavailableError
-from memwal.storage.files import Storage
+from lance_gateway.memwal.errors import LanceGatewayError, UnavailableError
+from lance_gateway.memwal.storage.files import Storage
 
 _log = logging.getLogger(__name__)
 SCRATCH: Final = ".lance-gateway"

@@ -19,11 +19,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from memwal.errors import PreconditionError, ResourcesExhaustedError
-from memwal.storage.files import Storage
-from memwal.storage.table_names import TEMPORARY, is_temporary_schema
-from planner.tables.local.scratch import Scratch, sweep_scratch
-from planner.tables.shared.directory import open_directory
+from lance_gateway.memwal.errors import PreconditionError, ResourcesExhaustedError
+from lance_gateway.memwal.storage.files import Storage
+from lance_gateway.memwal.storage.table_names import TEMPORARY, is_temporary_schema
+from lance_gateway.planner.tables.local.scratch import Scratch, sweep_scratch
+from lance_gateway.planner.tables.shared.directory import open_directory
 
 _MEASURED_SECONDS: Final = 1.0
 """For so long, what a schema was measured to have is taken for what it has."""

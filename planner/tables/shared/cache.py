@@ -17,11 +17,11 @@ from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 
-from execnodes.storage.data_files import Deletions, FragmentFiles, StoredFragment
-from execnodes.storage.source import LanceSource
-from memwal.errors import PreconditionError
-from planner.tables.shared.files import SharedFiles
-from planner.tables.shared.names import digest
+from lance_gateway.execnodes.storage.data_files import Deletions, FragmentFiles, StoredFragment
+from lance_gateway.execnodes.storage.source import LanceSource
+from lance_gateway.memwal.errors import PreconditionError
+from lance_gateway.planner.tables.shared.files import SharedFiles
+from lance_gateway.planner.tables.shared.names import digest
 
 logger = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-from memwal.errors import PreconditionError
+from lance_gateway.memwal.errors import PreconditionError
 
 _OTHERS = 0o077
 

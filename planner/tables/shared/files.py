@@ -22,8 +22,8 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from planner.tables.shared.directory import measure_room, open_directory
-from planner.tables.shared.file_format import encode, map_file
+from lance_gateway.planner.tables.shared.directory import measure_room, open_directory
+from lance_gateway.planner.tables.shared.file_format import encode, map_file
 
 logger = logging.getLogger(__name__)
 

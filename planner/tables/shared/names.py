@@ -27,9 +27,9 @@ from typing import Any
 import lance
 import pyarrow as pa
 
-from execnodes.storage.data_files import DataFileId, Deletions, FragmentFiles
-from memwal.storage.files import Storage
-from planner.tables.shared.file_format import NAME_BYTES
+from lance_gateway.execnodes.storage.data_files import DataFileId, Deletions, FragmentFiles
+from lance_gateway.memwal.storage.files import Storage
+from lance_gateway.planner.tables.shared.file_format import NAME_BYTES
 
 LAYOUT = 2
 """Raised when the same key stands for another content."""

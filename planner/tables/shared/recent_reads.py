@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from planner.tables.shared.files import SharedFiles
-from planner.tables.shared.names import digest
+from lance_gateway.planner.tables.shared.files import SharedFiles
+from lance_gateway.planner.tables.shared.names import digest
 
 MAX_TABLES = 64
 MAX_COLUMNS = 64

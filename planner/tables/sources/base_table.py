@@ -13,24 +13,24 @@ from typing import Any
 import lance
 import pyarrow as pa
 
-from execnodes.search.source import IndexDescription
-from execnodes.storage.data_files import BasePath, Columns, Place, StoredFragment, list_bases
-from execnodes.storage.source import LINEAGE, ColumnMapping, LanceSource, StoredColumn
-from execnodes.storage.stored_dataset import StoredDataset, StoredSchema, StoredSchemas
-from memwal.base.index_details import (
+from lance_gateway.execnodes.search.source import IndexDescription
+from lance_gateway.execnodes.storage.data_files import BasePath, Columns, Place, StoredFragment, list_bases
+from lance_gateway.execnodes.storage.source import LINEAGE, ColumnMapping, LanceSource, StoredColumn
+from lance_gateway.execnodes.storage.stored_dataset import StoredDataset, StoredSchema, StoredSchemas
+from lance_gateway.memwal.base.index_details import (
     MOVED_ROWS_INDEX,
     SYSTEM_INDEXES,
     MemWalIndexDetails,
     list_merged_generations,
     read_base_manifest,
 )
-from memwal.base.version_list import list_manifests
-from memwal.columns.blobs import build_plain_schema, open_for_reading
-from memwal.columns.stored_fields import StoredField, read_dataset_fields
-from memwal.creating import list_key_columns, list_not_null_columns, table_exists
-from memwal.creating.columns import TABLE_ID
-from memwal.creating.key_index import FINDING_TYPES
-from memwal.errors import (
+from lance_gateway.memwal.base.version_list import list_manifests
+from lance_gateway.memwal.columns.blobs import build_plain_schema, open_for_reading
+from lance_gateway.memwal.columns.stored_fields import StoredField, read_dataset_fields
+from lance_gateway.memwal.creating import list_key_columns, list_not_null_columns, table_exists
+from lance_gateway.memwal.creating.columns import TABLE_ID
+from lance_gateway.memwal.creating.key_index import FINDING_TYPES
+from lance_gateway.memwal.errors import (
     CorruptDataError,
     LanceGatewayError,
     NotFoundError,
@@ -40,8 +40,8 @@ from memwal.errors import (
     is_storage_failure,
     shorten_error,
 )
-from memwal.lance_errors import is_absent
-from memwal.rules import (
+from lance_gateway.memwal.lance_errors import is_absent
+from lance_gateway.memwal.rules import (
     ColumnDefault,
     Constraint,
     Identity,
@@ -52,9 +52,9 @@ from memwal.rules import (
     list_initial_values,
     list_uuids,
 )
-from memwal.storage.files import FileIdentity, Storage, base_manifest_paths
-from planner.tables.shared.names import LocalOrigin
-from planner.tables.sources.read_together import TogetherReader
+from lance_gateway.memwal.storage.files import FileIdentity, Storage, base_manifest_paths
+from lance_gateway.planner.tables.shared.names import LocalOrigin
+from lance_gateway.planner.tables.sources.read_together import TogetherReader
 
 
 @dataclass(frozen=True, slots=True)

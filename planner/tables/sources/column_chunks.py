@@ -8,12 +8,12 @@ from functools import partial
 
 import pyarrow as pa
 
-from execnodes.rows.row_mask import CHUNK_ROWS
-from execnodes.storage.data_files import StoredFragment, StoredValues
-from execnodes.storage.source import LanceSource
-from planner.tables.shared.cache import SHARED_BYTES, FileName, SharedCache
-from planner.tables.shared.names import digest
-from planner.tables.sources.caches import ByteCache
+from lance_gateway.execnodes.rows.row_mask import CHUNK_ROWS
+from lance_gateway.execnodes.storage.data_files import StoredFragment, StoredValues
+from lance_gateway.execnodes.storage.source import LanceSource
+from lance_gateway.planner.tables.shared.cache import SHARED_BYTES, FileName, SharedCache
+from lance_gateway.planner.tables.shared.names import digest
+from lance_gateway.planner.tables.sources.caches import ByteCache
 
 TEXT_BYTES = 64
 """Estimated bytes of a value of variable length."""

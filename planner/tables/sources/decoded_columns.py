@@ -17,15 +17,27 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from execnodes.node import ROW_ADDRESS, rows_without_columns
-from execnodes.rows.row_mask import CHUNK_ROWS, OFFSET_MASK, FragmentMask, RowMask, pack_flags
-from execnodes.storage.data_files import Deletions, FragmentFiles, Place, StoredFragment, StoredValues
-from execnodes.storage.source import LanceSource, ReadTogether
-from planner.tables.shared.cache import SharedCache
-from planner.tables.sources.caches import ByteCache
-from planner.tables.sources.column_chunks import EVERY_ROW, Chunk, FragmentChunks, estimate_bytes, is_variable
-from planner.tables.sources.read_together import FEWEST, Fragment
-from planner.tables.sources.small_columns import ShownFragment, SmallColumns
+from lance_gateway.execnodes.node import ROW_ADDRESS, rows_without_columns
+from lance_gateway.execnodes.rows.row_mask import CHUNK_ROWS, OFFSET_MASK, FragmentMask, RowMask, pack_flags
+from lance_gateway.execnodes.storage.data_files import (
+    Deletions,
+    FragmentFiles,
+    Place,
+    StoredFragment,
+    StoredValues,
+)
+from lance_gateway.execnodes.storage.source import LanceSource, ReadTogether
+from lance_gateway.planner.tables.shared.cache import SharedCache
+from lance_gateway.planner.tables.sources.caches import ByteCache
+from lance_gateway.planner.tables.sources.column_chunks import (
+    EVERY_ROW,
+    Chunk,
+    FragmentChunks,
+    estimate_bytes,
+    is_variable,
+)
+from lance_gateway.planner.tables.sources.read_together import FEWEST, Fragment
+from lance_gateway.planner.tables.sources.small_columns import ShownFragment, SmallColumns
 
 MAX_COLUMN_BYTES = 16 << 20
 """A larger column of one fragment (wide vectors, long texts) is read from Lance every time."""

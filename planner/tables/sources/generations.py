@@ -14,19 +14,25 @@ import numpy as np
 import pyarrow as pa
 from lance.bitmap import Bitmap
 
-from execnodes.node import ROW_ADDRESS
-from execnodes.rows.row_mask import OFFSET_BITS, OFFSET_MASK
-from execnodes.storage.data_files import Place, StoredFragment
-from execnodes.storage.source import LanceSource, combine_chunks
-from execnodes.storage.stored_dataset import StoredDataset
-from memwal.columns.blobs import open_for_reading
-from memwal.columns.stored_fields import TOMBSTONE, StoredField
-from memwal.errors import CorruptDataError, LanceGatewayError, build_read_error, is_panic, shorten_error
-from memwal.lance_errors import is_absent
-from memwal.storage.files import generation_directory
-from planner.tables.sources.base_table import BaseTable, DatasetIndex, list_dataset_indexes
-from planner.tables.sources.keys import combine_key_columns
-from planner.tables.sources.read_together import Fragment
+from lance_gateway.execnodes.node import ROW_ADDRESS
+from lance_gateway.execnodes.rows.row_mask import OFFSET_BITS, OFFSET_MASK
+from lance_gateway.execnodes.storage.data_files import Place, StoredFragment
+from lance_gateway.execnodes.storage.source import LanceSource, combine_chunks
+from lance_gateway.execnodes.storage.stored_dataset import StoredDataset
+from lance_gateway.memwal.columns.blobs import open_for_reading
+from lance_gateway.memwal.columns.stored_fields import TOMBSTONE, StoredField
+from lance_gateway.memwal.errors import (
+    CorruptDataError,
+    LanceGatewayError,
+    build_read_error,
+    is_panic,
+    shorten_error,
+)
+from lance_gateway.memwal.lance_errors import is_absent
+from lance_gateway.memwal.storage.files import generation_directory
+from lance_gateway.planner.tables.sources.base_table import BaseTable, DatasetIndex, list_dataset_indexes
+from lance_gateway.planner.tables.sources.keys import combine_key_columns
+from lance_gateway.planner.tables.sources.read_together import Fragment
 
 
 class GenerationVanishedError(CorruptDataError):

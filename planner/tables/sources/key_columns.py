@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 
-from execnodes.storage.data_files import Columns, Place
-from planner.tables.sources.base_table import BaseTable
-from planner.tables.sources.caches import ENTRY_OVERHEAD, ByteCache
+from lance_gateway.execnodes.storage.data_files import Columns, Place
+from lance_gateway.planner.tables.sources.base_table import BaseTable
+from lance_gateway.planner.tables.sources.caches import ENTRY_OVERHEAD, ByteCache
 
 SAMPLE_ROWS = 256
 

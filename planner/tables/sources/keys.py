@@ -18,11 +18,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from execnodes import KeySet
-from execnodes.storage.data_files import Columns, FragmentFiles, StoredFragment
-from planner.tables.shared.cache import Encoding, FileName, SharedCache
-from planner.tables.sources.base_table import BaseTable, BaseVersion
-from planner.tables.sources.caches import ByteCache
+from lance_gateway.execnodes import KeySet
+from lance_gateway.execnodes.storage.data_files import Columns, FragmentFiles, StoredFragment
+from lance_gateway.planner.tables.shared.cache import Encoding, FileName, SharedCache
+from lance_gateway.planner.tables.sources.base_table import BaseTable, BaseVersion
+from lance_gateway.planner.tables.sources.caches import ByteCache
 
 _NEVER = np.iinfo(np.int64).max
 

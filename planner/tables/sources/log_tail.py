@@ -17,14 +17,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from execnodes.storage.source import ColumnMapping, MemTableSource, combine_chunks, convert_entry
-from memwal.columns.nested_nulls import push_nulls_down
-from memwal.columns.stored_fields import TOMBSTONE, read_entry_fields
-from memwal.regions.manifest import ReplayStart
-from memwal.regions.wal import WalEntry
-from planner.tables.sources.base_table import BaseTable
-from planner.tables.sources.generations import LayerKeys
-from planner.tables.sources.keys import KeyHistory, combine_key_columns
+from lance_gateway.execnodes.storage.source import (
+    ColumnMapping,
+    MemTableSource,
+    combine_chunks,
+    convert_entry,
+)
+from lance_gateway.memwal.columns.nested_nulls import push_nulls_down
+from lance_gateway.memwal.columns.stored_fields import TOMBSTONE, read_entry_fields
+from lance_gateway.memwal.regions.manifest import ReplayStart
+from lance_gateway.memwal.regions.wal import WalEntry
+from lance_gateway.planner.tables.sources.base_table import BaseTable
+from lance_gateway.planner.tables.sources.generations import LayerKeys
+from lance_gateway.planner.tables.sources.keys import KeyHistory, combine_key_columns
 
 Find = Callable[[pa.Array], np.ndarray]
 ReadEntry = Callable[[int], WalEntry]

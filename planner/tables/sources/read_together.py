@@ -17,9 +17,9 @@ import lance
 import pyarrow as pa
 from cachetools import LRUCache
 
-from execnodes.storage.data_files import FragmentFiles, StoredFragment
-from execnodes.storage.source import LanceSource
-from memwal.errors import is_panic
+from lance_gateway.execnodes.storage.data_files import FragmentFiles, StoredFragment
+from lance_gateway.execnodes.storage.source import LanceSource
+from lance_gateway.memwal.errors import is_panic
 
 FEWEST = 4
 """Fewer fragments are read one by one."""

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from execnodes.node import TARGET_ROWS
-from execnodes.rows.row_mask import FragmentMask
-from execnodes.storage.data_files import StoredFragment, StoredValues
-from execnodes.storage.source import LanceSource, ReadTogether
-from planner.tables.shared.cache import SHARED_BYTES, FileName, SharedCache
-from planner.tables.sources.caches import ByteCache
-from planner.tables.sources.column_chunks import (
+from lance_gateway.execnodes.node import TARGET_ROWS
+from lance_gateway.execnodes.rows.row_mask import FragmentMask
+from lance_gateway.execnodes.storage.data_files import StoredFragment, StoredValues
+from lance_gateway.execnodes.storage.source import LanceSource, ReadTogether
+from lance_gateway.planner.tables.shared.cache import SHARED_BYTES, FileName, SharedCache
+from lance_gateway.planner.tables.sources.caches import ByteCache
+from lance_gateway.planner.tables.sources.column_chunks import (
     EVERY_ROW,
     Chunk,
     ColumnFile,
@@ -22,7 +22,7 @@ from planner.tables.sources.column_chunks import (
     name_column,
     read_column,
 )
-from planner.tables.sources.read_together import Fragment
+from lance_gateway.planner.tables.sources.read_together import Fragment
 
 
 @dataclass(frozen=True, slots=True)

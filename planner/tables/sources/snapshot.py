@@ -9,13 +9,13 @@ from itertools import pairwise
 from typing import Literal
 from uuid import UUID
 
-from execnodes.storage.data_files import Place
-from memwal.errors import InvalidInputError, UnavailableError
-from memwal.regions.manifest import FlushedGeneration, RegionManifest
-from planner.tables.sources.base_table import BaseTable, BaseVersion
-from planner.tables.sources.generations import GenerationDataset
-from planner.tables.sources.log_tail import Tail
-from protos import snapshot_pb2
+from lance_gateway.execnodes.storage.data_files import Place
+from lance_gateway.memwal.errors import InvalidInputError, UnavailableError
+from lance_gateway.memwal.regions.manifest import FlushedGeneration, RegionManifest
+from lance_gateway.planner.tables.sources.base_table import BaseTable, BaseVersion
+from lance_gateway.planner.tables.sources.generations import GenerationDataset
+from lance_gateway.planner.tables.sources.log_tail import Tail
+from lance_gateway.protos import snapshot_pb2
 
 Consistency = Literal["strong", "flushed", "snapshot"]
 CONSISTENCY_LEVELS: tuple[Consistency, ...] = ("strong", "flushed", "snapshot")

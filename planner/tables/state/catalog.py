@@ -11,30 +11,30 @@ from functools import partial
 
 import lance
 
-from memwal.errors import CorruptDataError, InvalidInputError, NotFoundError
-from memwal.storage.files import VERSIONS, Storage
-from memwal.storage.jobs import RunningJobs
-from memwal.storage.schemas import MAX_NAME_BYTES, Schemas
-from memwal.storage.table_names import (
+from lance_gateway.memwal.errors import CorruptDataError, InvalidInputError, NotFoundError
+from lance_gateway.memwal.storage.files import VERSIONS, Storage
+from lance_gateway.memwal.storage.jobs import RunningJobs
+from lance_gateway.memwal.storage.schemas import MAX_NAME_BYTES, Schemas
+from lance_gateway.memwal.storage.table_names import (
     MAIN_SCHEMA,
     TABLE_SUFFIX,
     VIEW_SUFFIX,
     TableName,
     is_temporary_schema,
 )
-from memwal.storage.time_limits import DEFAULT_LIMITS, StorageLimits
-from memwal.writing import WriteOptions
-from planner.tables.local.scratch import Scratch
-from planner.tables.local.temporary import TemporaryTables
-from planner.tables.shared.cache import SharedCache
-from planner.tables.sources.caches import ByteCache
-from planner.tables.sources.decoded_columns import DecodedColumns
-from planner.tables.sources.keys import KeyPlaces
-from planner.tables.state.extended_tables import ExtendedTable, Extension, extend_table
-from planner.tables.state.past.past_tables import PastTables
-from planner.tables.state.table import Table
-from planner.tables.state.table_state import create_session
-from planner.tables.state.views import View, locate_view
+from lance_gateway.memwal.storage.time_limits import DEFAULT_LIMITS, StorageLimits
+from lance_gateway.memwal.writing import WriteOptions
+from lance_gateway.planner.tables.local.scratch import Scratch
+from lance_gateway.planner.tables.local.temporary import TemporaryTables
+from lance_gateway.planner.tables.shared.cache import SharedCache
+from lance_gateway.planner.tables.sources.caches import ByteCache
+from lance_gateway.planner.tables.sources.decoded_columns import DecodedColumns
+from lance_gateway.planner.tables.sources.keys import KeyPlaces
+from lance_gateway.planner.tables.state.extended_tables import ExtendedTable, Extension, extend_table
+from lance_gateway.planner.tables.state.past.past_tables import PastTables
+from lance_gateway.planner.tables.state.table import Table
+from lance_gateway.planner.tables.state.table_state import create_session
+from lance_gateway.planner.tables.state.views import View, locate_view
 
 WRITING = WriteOptions()
 CACHE_BYTES = 512 << 20

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from execnodes.storage.data_files import Columns, Place
-from memwal.errors import InvalidInputError, NotFoundError
-from memwal.regions.manifest import FlushedGeneration
-from planner.tables.sources.base_table import BaseTable, BaseVersion, open_base_table
-from planner.tables.sources.caches import ENTRY_OVERHEAD
-from planner.tables.sources.generations import GenerationDataset, GenerationVanishedError
-from planner.tables.sources.log_tail import Tail, TailRows
-from planner.tables.sources.snapshot import (
+from lance_gateway.execnodes.storage.data_files import Columns, Place
+from lance_gateway.memwal.errors import InvalidInputError, NotFoundError
+from lance_gateway.memwal.regions.manifest import FlushedGeneration
+from lance_gateway.planner.tables.sources.base_table import BaseTable, BaseVersion, open_base_table
+from lance_gateway.planner.tables.sources.caches import ENTRY_OVERHEAD
+from lance_gateway.planner.tables.sources.generations import GenerationDataset, GenerationVanishedError
+from lance_gateway.planner.tables.sources.log_tail import Tail, TailRows
+from lance_gateway.planner.tables.sources.snapshot import (
     MAX_WAL_ENTRIES,
     RegionDescription,
     RegionSnapshot,
@@ -20,8 +20,8 @@ from planner.tables.sources.snapshot import (
     SnapshotGoneError,
     TableSnapshot,
 )
-from planner.tables.state.log_reader import LogReader
-from planner.tables.state.table_state import Newest, TableState
+from lance_gateway.planner.tables.state.log_reader import LogReader
+from lance_gateway.planner.tables.state.table_state import Newest, TableState
 
 RECREATED = "the table was dropped and made anew"
 OPEN_BASE_BYTES = 1 << 16

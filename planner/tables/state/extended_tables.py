@@ -17,17 +17,17 @@ from typing import Final
 
 import pyarrow as pa
 
-from execnodes.node import ROW_ADDRESS
-from execnodes.storage.source import ColumnMapping, LanceSource, StoredColumn
-from memwal.columns.stored_fields import TOMBSTONE
-from memwal.errors import UnsupportedError
-from memwal.storage.table_names import TableName
-from planner.predicates.pruning import RegionAssignments
-from planner.tables.sources.base_table import BaseTable
-from planner.tables.sources.decoded_columns import StoredColumns
-from planner.tables.sources.log_tail import Tail
-from planner.tables.sources.snapshot import Consistency, SnapshotDescription, TableSnapshot
-from planner.tables.state.table import Table
+from lance_gateway.execnodes.node import ROW_ADDRESS
+from lance_gateway.execnodes.storage.source import ColumnMapping, LanceSource, StoredColumn
+from lance_gateway.memwal.columns.stored_fields import TOMBSTONE
+from lance_gateway.memwal.errors import UnsupportedError
+from lance_gateway.memwal.storage.table_names import TableName
+from lance_gateway.planner.predicates.pruning import RegionAssignments
+from lance_gateway.planner.tables.sources.base_table import BaseTable
+from lance_gateway.planner.tables.sources.decoded_columns import StoredColumns
+from lance_gateway.planner.tables.sources.log_tail import Tail
+from lance_gateway.planner.tables.sources.snapshot import Consistency, SnapshotDescription, TableSnapshot
+from lance_gateway.planner.tables.state.table import Table
 
 ROW_NUMBER: Final = "row#"
 """Column with the address of each row in its version of the base table: fragment, then offset."""

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from execnodes.storage.data_files import Place
-from memwal.regions.manifest import RegionManifest
-from memwal.regions.wal import (
+from lance_gateway.execnodes.storage.data_files import Place
+from lance_gateway.memwal.regions.manifest import RegionManifest
+from lance_gateway.memwal.regions.wal import (
     WalEntry,
     check_epochs,
     check_log_is_read,
@@ -17,12 +17,12 @@ from memwal.regions.wal import (
     read_wal_entry,
     wal_entry_path,
 )
-from memwal.storage.files import Storage
-from memwal.writing import OwnTail
-from planner.tables.sources.base_table import BaseTable
-from planner.tables.sources.caches import ByteCache
-from planner.tables.sources.log_tail import RegionLog, Tail, TailRows
-from planner.tables.state.table_state import Newest, TableState
+from lance_gateway.memwal.storage.files import Storage
+from lance_gateway.memwal.writing import OwnTail
+from lance_gateway.planner.tables.sources.base_table import BaseTable
+from lance_gateway.planner.tables.sources.caches import ByteCache
+from lance_gateway.planner.tables.sources.log_tail import RegionLog, Tail, TailRows
+from lance_gateway.planner.tables.state.table_state import Newest, TableState
 
 OwnTails = Callable[[Iterable[str]], Mapping[str, OwnTail]]
 ENTRIES_FOR_A_GENERATION = 512

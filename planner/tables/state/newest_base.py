@@ -8,13 +8,13 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from execnodes.storage.data_files import Place
-from memwal.base.table_mark import read_table_mark
-from memwal.creating import table_exists
-from memwal.errors import NotFoundError
-from memwal.storage.files import VERSIONS, FileIdentity, Storage
-from planner.tables.sources.base_table import BaseTable, ManifestFile, open_base_table
-from planner.tables.state.table_state import TableState
+from lance_gateway.execnodes.storage.data_files import Place
+from lance_gateway.memwal.base.table_mark import read_table_mark
+from lance_gateway.memwal.creating import table_exists
+from lance_gateway.memwal.errors import NotFoundError
+from lance_gateway.memwal.storage.files import VERSIONS, FileIdentity, Storage
+from lance_gateway.planner.tables.sources.base_table import BaseTable, ManifestFile, open_base_table
+from lance_gateway.planner.tables.state.table_state import TableState
 
 _ATTEMPTS = 8
 

@@ -12,34 +12,38 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from execnodes.storage.data_files import Place
-from memwal.base.index_details import MemWalIndexDetails, RegionSpec
-from memwal.errors import LanceGatewayError, PreconditionError, UnavailableError
-from memwal.regions.generation_numbers import RegionMismatchError, check_generations
-from memwal.regions.manifest import (
+from lance_gateway.execnodes.storage.data_files import Place
+from lance_gateway.memwal.base.index_details import MemWalIndexDetails, RegionSpec
+from lance_gateway.memwal.errors import LanceGatewayError, PreconditionError, UnavailableError
+from lance_gateway.memwal.regions.generation_numbers import RegionMismatchError, check_generations
+from lance_gateway.memwal.regions.manifest import (
     FlushedGeneration,
     RegionManifest,
     list_regions,
     read_latest_manifest,
     read_latest_manifests,
 )
-from memwal.regions.region_ids import (
+from lance_gateway.memwal.regions.region_ids import (
     can_be_identity_region,
     describe_duplicate_region,
     find_duplicate_regions,
     find_region_values,
     is_retired,
 )
-from memwal.regions.region_snapshots import read_region_snapshots
-from memwal.storage.files import Storage
-from planner.predicates.pruning import RegionAssignments
-from planner.tables.sources.base_table import BaseTable
-from planner.tables.sources.caches import ByteCache
-from planner.tables.sources.generations import GenerationDataset, GenerationVanishedError, open_generation
-from planner.tables.sources.log_tail import RegionLog
-from planner.tables.sources.snapshot import Consistency, RegionSnapshot, TableSnapshot
-from planner.tables.state.log_reader import LogReader
-from planner.tables.state.table_state import Newest, RememberedRegions, TableState
+from lance_gateway.memwal.regions.region_snapshots import read_region_snapshots
+from lance_gateway.memwal.storage.files import Storage
+from lance_gateway.planner.predicates.pruning import RegionAssignments
+from lance_gateway.planner.tables.sources.base_table import BaseTable
+from lance_gateway.planner.tables.sources.caches import ByteCache
+from lance_gateway.planner.tables.sources.generations import (
+    GenerationDataset,
+    GenerationVanishedError,
+    open_generation,
+)
+from lance_gateway.planner.tables.sources.log_tail import RegionLog
+from lance_gateway.planner.tables.sources.snapshot import Consistency, RegionSnapshot, TableSnapshot
+from lance_gateway.planner.tables.state.log_reader import LogReader
+from lance_gateway.planner.tables.state.table_state import Newest, RememberedRegions, TableState
 
 SNAPSHOT_ATTEMPTS = 4
 OPEN_GENERATION_BYTES = 1 << 16

@@ -9,26 +9,26 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
-from execnodes.storage.data_files import Place
-from memwal.errors import PreconditionError
-from memwal.regions.manifest import FlushedGeneration, RegionManifest
-from memwal.regions.wal import WalEntry
-from memwal.rules import Identity, IdentityNumbers
-from memwal.storage.files import Storage
-from memwal.storage.table_names import TableName
-from memwal.writing import OwnTail, TableWriter, WriteOptions
-from planner.predicates.pruning import RegionAssignments
-from planner.tables.sources.base_table import BaseTable
-from planner.tables.sources.caches import ByteCache
-from planner.tables.sources.decoded_columns import DecodedColumns
-from planner.tables.sources.generations import GenerationDataset
-from planner.tables.sources.keys import KeyPlaces
-from planner.tables.sources.log_tail import Tail
-from planner.tables.sources.snapshot import Consistency, SnapshotDescription, TableSnapshot
-from planner.tables.state.described_snapshot import DescribedSnapshots
-from planner.tables.state.log_reader import LogReader, OwnTails
-from planner.tables.state.newest_base import NewestBase
-from planner.tables.state.snapshots import Snapshots
+from lance_gateway.execnodes.storage.data_files import Place
+from lance_gateway.memwal.errors import PreconditionError
+from lance_gateway.memwal.regions.manifest import FlushedGeneration, RegionManifest
+from lance_gateway.memwal.regions.wal import WalEntry
+from lance_gateway.memwal.rules import Identity, IdentityNumbers
+from lance_gateway.memwal.storage.files import Storage
+from lance_gateway.memwal.storage.table_names import TableName
+from lance_gateway.memwal.writing import OwnTail, TableWriter, WriteOptions
+from lance_gateway.planner.predicates.pruning import RegionAssignments
+from lance_gateway.planner.tables.sources.base_table import BaseTable
+from lance_gateway.planner.tables.sources.caches import ByteCache
+from lance_gateway.planner.tables.sources.decoded_columns import DecodedColumns
+from lance_gateway.planner.tables.sources.generations import GenerationDataset
+from lance_gateway.planner.tables.sources.keys import KeyPlaces
+from lance_gateway.planner.tables.sources.log_tail import Tail
+from lance_gateway.planner.tables.sources.snapshot import Consistency, SnapshotDescription, TableSnapshot
+from lance_gateway.planner.tables.state.described_snapshot import DescribedSnapshots
+from lance_gateway.planner.tables.state.log_reader import LogReader, OwnTails
+from lance_gateway.planner.tables.state.newest_base import NewestBase
+from lance_gateway.planner.tables.state.snapshots import Snapshots
 
 
 class Table:

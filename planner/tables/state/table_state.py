@@ -9,14 +9,14 @@ from typing import Any, Protocol
 
 import lance
 
-from execnodes.storage.data_files import Place
-from memwal.base.index_details import MemWalIndexDetails, RegionSpec
-from memwal.regions.manifest import RegionManifest
-from memwal.regions.region_snapshots import RegionSnapshot
-from planner.predicates.pruning import RegionAssignments
-from planner.tables.sources.base_table import BaseTable
-from planner.tables.sources.log_tail import RegionLog
-from planner.tables.sources.snapshot import Consistency, TableSnapshot
+from lance_gateway.execnodes.storage.data_files import Place
+from lance_gateway.memwal.base.index_details import MemWalIndexDetails, RegionSpec
+from lance_gateway.memwal.regions.manifest import RegionManifest
+from lance_gateway.memwal.regions.region_snapshots import RegionSnapshot
+from lance_gateway.planner.predicates.pruning import RegionAssignments
+from lance_gateway.planner.tables.sources.base_table import BaseTable
+from lance_gateway.planner.tables.sources.log_tail import RegionLog
+from lance_gateway.planner.tables.sources.snapshot import Consistency, TableSnapshot
 
 INDEX_CACHE_BYTES = 128 << 20
 METADATA_CACHE_BYTES = 64 << 20

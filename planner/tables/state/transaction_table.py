@@ -8,19 +8,19 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from memwal.regions.manifest import FlushedGeneration
-from planner.bridge.types.plain_types import conform
-from planner.predicates.pruning import RegionAssignments
-from planner.tables.sources.base_table import BaseTable
-from planner.tables.sources.generations import GenerationDataset
-from planner.tables.sources.log_tail import TailRows, tail_schema
-from planner.tables.sources.snapshot import (
+from lance_gateway.memwal.regions.manifest import FlushedGeneration
+from lance_gateway.planner.bridge.types.plain_types import conform
+from lance_gateway.planner.predicates.pruning import RegionAssignments
+from lance_gateway.planner.tables.sources.base_table import BaseTable
+from lance_gateway.planner.tables.sources.generations import GenerationDataset
+from lance_gateway.planner.tables.sources.log_tail import TailRows, tail_schema
+from lance_gateway.planner.tables.sources.snapshot import (
     Consistency,
     RegionSnapshot,
     SnapshotDescription,
     TableSnapshot,
 )
-from planner.tables.state.table import Table
+from lance_gateway.planner.tables.state.table import Table
 
 OwnRows = Mapping[str, Sequence[pa.Table]]
 """Region id -> rows with `_tombstone` that a transaction has written, oldest first."""

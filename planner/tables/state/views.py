@@ -6,7 +6,7 @@ import json
 from contextlib import suppress
 from dataclasses import dataclass
 
-from memwal.storage.table_names import (
+from lance_gateway.memwal.storage.table_names import (
     VIEW_SUFFIX,
     SearchPath,
     TableName,

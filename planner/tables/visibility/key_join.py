@@ -20,13 +20,13 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pads
 from datafusion import SessionConfig, SessionContext
 
-from execnodes.rows.row_mask import OFFSET_BITS, OFFSET_MASK
-from execnodes.storage.data_files import StoredFragment
-from memwal.errors import InvalidInputError
-from planner.bridge.run_control import raise_panics
-from planner.tables.sources.base_table import BaseTable
-from planner.tables.sources.keys import combine_key_columns, stream_physical_keys
-from planner.tables.visibility.newest import sort_integers
+from lance_gateway.execnodes.rows.row_mask import OFFSET_BITS, OFFSET_MASK
+from lance_gateway.execnodes.storage.data_files import StoredFragment
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.planner.bridge.run_control import raise_panics
+from lance_gateway.planner.tables.sources.base_table import BaseTable
+from lance_gateway.planner.tables.sources.keys import combine_key_columns, stream_physical_keys
+from lance_gateway.planner.tables.visibility.newest import sort_integers
 
 _ROW, _LAYER = "row", "layer"
 _BATCH_ROWS = 1 << 16

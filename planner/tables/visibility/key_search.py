@@ -16,25 +16,25 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from execnodes.rows import lance_filter
-from execnodes.rows.row_mask import group_by_fragment
-from execnodes.storage.data_files import Columns, Place, StoredFragment
-from planner.tables.shared.cache import SHARED_BYTES, Encoding, SharedCache
-from planner.tables.sources.base_table import BaseTable
-from planner.tables.sources.caches import ENTRY_OVERHEAD, ByteCache
-from planner.tables.sources.generations import GenerationDataset, LayerKeys, read_with_keys
-from planner.tables.sources.keys import (
+from lance_gateway.execnodes.rows import lance_filter
+from lance_gateway.execnodes.rows.row_mask import group_by_fragment
+from lance_gateway.execnodes.storage.data_files import Columns, Place, StoredFragment
+from lance_gateway.planner.tables.shared.cache import SHARED_BYTES, Encoding, SharedCache
+from lance_gateway.planner.tables.sources.base_table import BaseTable
+from lance_gateway.planner.tables.sources.caches import ENTRY_OVERHEAD, ByteCache
+from lance_gateway.planner.tables.sources.generations import GenerationDataset, LayerKeys, read_with_keys
+from lance_gateway.planner.tables.sources.keys import (
     FragmentKeys,
     FragmentKeysName,
     compute_fragment_keys,
     name_fragment_keys,
     read_physical_keys,
 )
-from planner.tables.sources.log_tail import TailRows
-from planner.tables.sources.read_together import Fragment
-from planner.tables.state.log_reader import FlushedGenerationName, FlushedRows
-from planner.tables.visibility.key_join import find_rows
-from planner.tables.visibility.shared_masks import LAYER_KEYS, name_generation_keys
+from lance_gateway.planner.tables.sources.log_tail import TailRows
+from lance_gateway.planner.tables.sources.read_together import Fragment
+from lance_gateway.planner.tables.state.log_reader import FlushedGenerationName, FlushedRows
+from lance_gateway.planner.tables.visibility.key_join import find_rows
+from lance_gateway.planner.tables.visibility.shared_masks import LAYER_KEYS, name_generation_keys
 
 INDEX_PROBE_KEYS = 2_000
 """Up to so many keys, looking each up in the base table's BTREE index beats reading its key column."""

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from planner.tables.sources.generations import LayerKeys
+from lance_gateway.planner.tables.sources.generations import LayerKeys
 
 
 def find_newest(layer: LayerKeys) -> np.ndarray:

@@ -9,12 +9,12 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from execnodes.rows.row_mask import group_by_fragment
-from execnodes.storage.data_files import Columns, Place
-from memwal.base.repeated_rows import KeyHistory, find_repeated_rows
-from planner.tables.shared.cache import SHARED_BYTES, FileName, SharedCache
-from planner.tables.sources.base_table import BaseTable, BaseVersion
-from planner.tables.sources.caches import ENTRY_OVERHEAD, ByteCache
+from lance_gateway.execnodes.rows.row_mask import group_by_fragment
+from lance_gateway.execnodes.storage.data_files import Columns, Place
+from lance_gateway.memwal.base.repeated_rows import KeyHistory, find_repeated_rows
+from lance_gateway.planner.tables.shared.cache import SHARED_BYTES, FileName, SharedCache
+from lance_gateway.planner.tables.sources.base_table import BaseTable, BaseVersion
+from lance_gateway.planner.tables.sources.caches import ENTRY_OVERHEAD, ByteCache
 
 Offsets = Mapping[int, np.ndarray]
 """Fragment id -> ascending offsets (uint32) of rows."""

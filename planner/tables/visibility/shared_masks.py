@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from execnodes.rows.row_mask import FragmentMask, RowMask
-from execnodes.storage.data_files import Columns, StoredFragment
-from execnodes.storage.source import LanceSource
-from planner.tables.shared.cache import SHARED_BYTES, Encoding, FileName, Holder, SharedCache
-from planner.tables.sources.base_table import BaseTable
-from planner.tables.sources.generations import GenerationDataset, LayerKeys
+from lance_gateway.execnodes.rows.row_mask import FragmentMask, RowMask
+from lance_gateway.execnodes.storage.data_files import Columns, StoredFragment
+from lance_gateway.execnodes.storage.source import LanceSource
+from lance_gateway.planner.tables.shared.cache import SHARED_BYTES, Encoding, FileName, Holder, SharedCache
+from lance_gateway.planner.tables.sources.base_table import BaseTable
+from lance_gateway.planner.tables.sources.generations import GenerationDataset, LayerKeys
 
 
 @dataclass(frozen=True, slots=True)

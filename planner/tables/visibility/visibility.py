@@ -31,19 +31,19 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from execnodes.rows.row_mask import FragmentMask, RowMask, build_mask, group_by_fragment
-from execnodes.storage.data_files import Columns, FragmentFiles, Place, StoredFragment
-from planner.tables.shared.cache import SharedCache
-from planner.tables.sources.base_table import BaseTable, BaseVersion
-from planner.tables.sources.caches import ENTRY_OVERHEAD, ByteCache
-from planner.tables.sources.generations import GenerationDataset
-from planner.tables.sources.read_together import Fragment
-from planner.tables.sources.snapshot import TableSnapshot
-from planner.tables.visibility.key_join import KeysAhead, find_rows
-from planner.tables.visibility.key_search import KeySearch
-from planner.tables.visibility.newest import find_newest, find_newest_in_layers
-from planner.tables.visibility.repeated_keys import RepeatedKeys
-from planner.tables.visibility.shared_masks import ROW_MASK, LayerRows, SharedMasks
+from lance_gateway.execnodes.rows.row_mask import FragmentMask, RowMask, build_mask, group_by_fragment
+from lance_gateway.execnodes.storage.data_files import Columns, FragmentFiles, Place, StoredFragment
+from lance_gateway.planner.tables.shared.cache import SharedCache
+from lance_gateway.planner.tables.sources.base_table import BaseTable, BaseVersion
+from lance_gateway.planner.tables.sources.caches import ENTRY_OVERHEAD, ByteCache
+from lance_gateway.planner.tables.sources.generations import GenerationDataset
+from lance_gateway.planner.tables.sources.read_together import Fragment
+from lance_gateway.planner.tables.sources.snapshot import TableSnapshot
+from lance_gateway.planner.tables.visibility.key_join import KeysAhead, find_rows
+from lance_gateway.planner.tables.visibility.key_search import KeySearch
+from lance_gateway.planner.tables.visibility.newest import find_newest, find_newest_in_layers
+from lance_gateway.planner.tables.visibility.repeated_keys import RepeatedKeys
+from lance_gateway.planner.tables.visibility.shared_masks import ROW_MASK, LayerRows, SharedMasks
 
 _LOCKS = 32
 

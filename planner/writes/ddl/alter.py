@@ -14,26 +14,26 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from memwal.creating import build_stored_schema
-from memwal.errors import AlreadyExistsError, UnsupportedError
-from memwal.rules import IDENTITY
-from planner.access.rights import Access
-from planner.bridge.run_control import RunControl
-from planner.plans.query_planner import QueryPlanner
-from planner.scans.settings import SessionSettings
-from planner.sql.dialects.translate import NATIVE
-from planner.tables.state.table import Table
-from planner.writes.ddl.rules.changes import (
+from lance_gateway.memwal.creating import build_stored_schema
+from lance_gateway.memwal.errors import AlreadyExistsError, UnsupportedError
+from lance_gateway.memwal.rules import IDENTITY
+from lance_gateway.planner.access.rights import Access
+from lance_gateway.planner.bridge.run_control import RunControl
+from lance_gateway.planner.plans.query_planner import QueryPlanner
+from lance_gateway.planner.scans.settings import SessionSettings
+from lance_gateway.planner.sql.dialects.translate import NATIVE
+from lance_gateway.planner.tables.state.table import Table
+from lance_gateway.planner.writes.ddl.rules.changes import (
     RuleChange,
     SetLength,
     read_added_constraint,
     read_column_rule,
     read_dropped_constraint,
 )
-from planner.writes.ddl.rules.columns import read_column
-from planner.writes.ddl.rules.constraints import is_constraint
-from planner.writes.ddl.rules.primary_key import AddPrimaryKey
-from planner.writes.ddl.statement import (
+from lance_gateway.planner.writes.ddl.rules.columns import read_column
+from lance_gateway.planner.writes.ddl.rules.constraints import is_constraint
+from lance_gateway.planner.writes.ddl.rules.primary_key import AddPrimaryKey
+from lance_gateway.planner.writes.ddl.statement import (
     DONE,
     FindRows,
     PreparedDefinition,
@@ -41,22 +41,22 @@ from planner.writes.ddl.statement import (
     check_column,
     commit_change,
 )
-from planner.writes.ddl.tables.change_columns import (
+from lance_gateway.planner.writes.ddl.tables.change_columns import (
     AddColumn,
     ChangeColumns,
     DropColumn,
     check_no_constraint,
     check_not_in,
 )
-from planner.writes.ddl.tables.enable_mem_wal import EnableMemWal, read_set
-from planner.writes.ddl.tables.key_indexes import SetKeyIndex
-from planner.writes.ddl.tables.maintained_indexes import SetMaintainedIndexes
-from planner.writes.ddl.tables.manifest_names import RenameManifests
-from planner.writes.ddl.tables.renaming import prepare_rename
-from planner.writes.ddl.types import ColumnType, read_column_type
-from planner.writes.dml.prepared_write import WriteResult
-from planner.writes.dml.statement.target import check_may_write, check_writable
-from planner.writes.dml.statement.text import ReadSession
+from lance_gateway.planner.writes.ddl.tables.enable_mem_wal import EnableMemWal, read_set
+from lance_gateway.planner.writes.ddl.tables.key_indexes import SetKeyIndex
+from lance_gateway.planner.writes.ddl.tables.maintained_indexes import SetMaintainedIndexes
+from lance_gateway.planner.writes.ddl.tables.manifest_names import RenameManifests
+from lance_gateway.planner.writes.ddl.tables.renaming import prepare_rename
+from lance_gateway.planner.writes.ddl.types import ColumnType, read_column_type
+from lance_gateway.planner.writes.dml.prepared_write import WriteResult
+from lance_gateway.planner.writes.dml.statement.target import check_may_write, check_writable
+from lance_gateway.planner.writes.dml.statement.text import ReadSession
 
 
 @dataclass(frozen=True)

@@ -5,31 +5,31 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from memwal.creating import table_exists
-from memwal.errors import AlreadyExistsError, InvalidInputError, PreconditionError
-from memwal.storage.table_names import TableName
-from planner.access.rights import Access, SessionAccess
-from planner.access.secured_table import SecuredTable
-from planner.access.visible_catalog import VisibleCatalog
-from planner.binding.bind import bind
-from planner.bridge.run_control import RunControl
-from planner.plans.query_planner import QueryPlanner
-from planner.scans.settings import SessionSettings
-from planner.sql.dialects.translate import NATIVE
-from planner.sql.forms.functions import NO_SEQUENCES
-from planner.tables.state.views import View
-from planner.writes.ddl.create_table import prepare_create_table
-from planner.writes.ddl.indexes import prepare_create_index
-from planner.writes.ddl.statement import (
+from lance_gateway.memwal.creating import table_exists
+from lance_gateway.memwal.errors import AlreadyExistsError, InvalidInputError, PreconditionError
+from lance_gateway.memwal.storage.table_names import TableName
+from lance_gateway.planner.access.rights import Access, SessionAccess
+from lance_gateway.planner.access.secured_table import SecuredTable
+from lance_gateway.planner.access.visible_catalog import VisibleCatalog
+from lance_gateway.planner.binding.bind import bind
+from lance_gateway.planner.bridge.run_control import RunControl
+from lance_gateway.planner.plans.query_planner import QueryPlanner
+from lance_gateway.planner.scans.settings import SessionSettings
+from lance_gateway.planner.sql.dialects.translate import NATIVE
+from lance_gateway.planner.sql.forms.functions import NO_SEQUENCES
+from lance_gateway.planner.tables.state.views import View
+from lance_gateway.planner.writes.ddl.create_table import prepare_create_table
+from lance_gateway.planner.writes.ddl.indexes import prepare_create_index
+from lance_gateway.planner.writes.ddl.statement import (
     DONE,
     PreparedDefinition,
     Reader,
     check_may_create,
     check_may_write_schema,
 )
-from planner.writes.ddl.versions.branches import prepare_create_branch
-from planner.writes.ddl.versions.tags import prepare_create_tag
-from planner.writes.dml.prepared_write import WriteResult
+from lance_gateway.planner.writes.ddl.versions.branches import prepare_create_branch
+from lance_gateway.planner.writes.ddl.versions.tags import prepare_create_tag
+from lance_gateway.planner.writes.dml.prepared_write import WriteResult
 
 _NO_SESSION = (
     "temporary tables are of a session, and the call names none, so nothing was made: let the driver keep "

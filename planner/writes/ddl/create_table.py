@@ -8,34 +8,38 @@ from functools import partial
 
 import pyarrow as pa
 
-from memwal.creating import build_stored_schema, list_key_columns, list_not_null_columns
-from memwal.creating.key_index import check_key_index, list_default_columns, list_wanted_columns
-from memwal.errors import InvalidInputError
-from memwal.rules import Constraint
-from memwal.storage.jobs import Job
-from memwal.storage.table_names import TableName
-from planner.access.rights import Access
-from planner.access.secured_table import SecuredTable
-from planner.bridge.run_control import RunControl
-from planner.plans.query_planner import QueryPlanner
-from planner.scans.settings import SessionSettings
-from planner.sql.text.references import QUERY_STARTS
-from planner.sql.text.tokens import quote
-from planner.system.definitions import format_region_spec
-from planner.tables.state.table import Table
-from planner.writes.ddl.options import STABLE_ROW_IDS, read_table_options
-from planner.writes.ddl.rules.columns import COMMENT, ColumnDefinition, read_column
-from planner.writes.ddl.rules.constraints import build_constraints, is_constraint, read_constraint
-from planner.writes.ddl.statement import PreparedDefinition, Reader, check_may_create
-from planner.writes.ddl.tables.making import Mode, create_table
-from planner.writes.ddl.versions.cloning import (
+from lance_gateway.memwal.creating import build_stored_schema, list_key_columns, list_not_null_columns
+from lance_gateway.memwal.creating.key_index import check_key_index, list_default_columns, list_wanted_columns
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.memwal.rules import Constraint
+from lance_gateway.memwal.storage.jobs import Job
+from lance_gateway.memwal.storage.table_names import TableName
+from lance_gateway.planner.access.rights import Access
+from lance_gateway.planner.access.secured_table import SecuredTable
+from lance_gateway.planner.bridge.run_control import RunControl
+from lance_gateway.planner.plans.query_planner import QueryPlanner
+from lance_gateway.planner.scans.settings import SessionSettings
+from lance_gateway.planner.sql.text.references import QUERY_STARTS
+from lance_gateway.planner.sql.text.tokens import quote
+from lance_gateway.planner.system.definitions import format_region_spec
+from lance_gateway.planner.tables.state.table import Table
+from lance_gateway.planner.writes.ddl.options import STABLE_ROW_IDS, read_table_options
+from lance_gateway.planner.writes.ddl.rules.columns import COMMENT, ColumnDefinition, read_column
+from lance_gateway.planner.writes.ddl.rules.constraints import (
+    build_constraints,
+    is_constraint,
+    read_constraint,
+)
+from lance_gateway.planner.writes.ddl.statement import PreparedDefinition, Reader, check_may_create
+from lance_gateway.planner.writes.ddl.tables.making import Mode, create_table
+from lance_gateway.planner.writes.ddl.versions.cloning import (
     CloneSource,
     build_indexes_of,
     list_clone_options,
     read_clone,
     read_clone_comment,
 )
-from planner.writes.dml.prepared_write import WriteResult
+from lance_gateway.planner.writes.dml.prepared_write import WriteResult
 
 
 @dataclass

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from memwal.creating import delete_table, table_exists
-from memwal.errors import InvalidInputError, PreconditionError
-from memwal.storage.schemas import RESERVED_SCHEMAS
-from memwal.storage.table_names import TableName
-from planner.access.rights import Access
-from planner.access.unknown_names import unknown_name_error, unknown_schema_error, unknown_table_error
-from planner.bridge.run_control import RunControl
-from planner.plans.query_planner import QueryPlanner
-from planner.scans.settings import SessionSettings
-from planner.writes.ddl.indexes import prepare_drop_index
-from planner.writes.ddl.statement import (
+from lance_gateway.memwal.creating import delete_table, table_exists
+from lance_gateway.memwal.errors import InvalidInputError, PreconditionError
+from lance_gateway.memwal.storage.schemas import RESERVED_SCHEMAS
+from lance_gateway.memwal.storage.table_names import TableName
+from lance_gateway.planner.access.rights import Access
+from lance_gateway.planner.access.unknown_names import (
+    unknown_name_error,
+    unknown_schema_error,
+    unknown_table_error,
+)
+from lance_gateway.planner.bridge.run_control import RunControl
+from lance_gateway.planner.plans.query_planner import QueryPlanner
+from lance_gateway.planner.scans.settings import SessionSettings
+from lance_gateway.planner.writes.ddl.indexes import prepare_drop_index
+from lance_gateway.planner.writes.ddl.statement import (
     DONE,
     PreparedDefinition,
     Reader,
     check_may_create,
     check_may_write_schema,
 )
-from planner.writes.ddl.tables.making import check_no_files_elsewhere
-from planner.writes.ddl.versions.branches import prepare_drop_branch
-from planner.writes.ddl.versions.tags import prepare_drop_tag
-from planner.writes.dml.prepared_write import WriteResult
-from planner.writes.dml.statement.target import check_may_write, check_writable
+from lance_gateway.planner.writes.ddl.tables.making import check_no_files_elsewhere
+from lance_gateway.planner.writes.ddl.versions.branches import prepare_drop_branch
+from lance_gateway.planner.writes.ddl.versions.tags import prepare_drop_tag
+from lance_gateway.planner.writes.dml.prepared_write import WriteResult
+from lance_gateway.planner.writes.dml.statement.target import check_may_write, check_writable
 
 
 def prepare_drop(

@@ -12,9 +12,9 @@ from typing import Any, Final
 import pyarrow as pa
 from lance.progress import IndexProgress
 
-from memwal.creating.index_groups import INDEX_GROUP, encode_index_group, list_index_groups
-from memwal.creating.index_types import FULL_TEXT, INDEX_TYPES, IndexType
-from memwal.errors import (
+from lance_gateway.memwal.creating.index_groups import INDEX_GROUP, encode_index_group, list_index_groups
+from lance_gateway.memwal.creating.index_types import FULL_TEXT, INDEX_TYPES, IndexType
+from lance_gateway.memwal.errors import (
     AlreadyExistsError,
     InvalidInputError,
     LanceGatewayError,
@@ -22,15 +22,15 @@ from memwal.errors import (
     PreconditionError,
     UnsupportedError,
 )
-from memwal.storage.jobs import Job
-from memwal.storage.table_names import TableName
-from planner.access.rights import Access
-from planner.bridge.run_control import RunControl
-from planner.plans.query_planner import QueryPlanner
-from planner.tables.sources.base_table import BaseTable
-from planner.tables.state.table import Table
-from planner.writes.ddl.options import check_option_names, parse_value
-from planner.writes.ddl.statement import (
+from lance_gateway.memwal.storage.jobs import Job
+from lance_gateway.memwal.storage.table_names import TableName
+from lance_gateway.planner.access.rights import Access
+from lance_gateway.planner.bridge.run_control import RunControl
+from lance_gateway.planner.plans.query_planner import QueryPlanner
+from lance_gateway.planner.tables.sources.base_table import BaseTable
+from lance_gateway.planner.tables.state.table import Table
+from lance_gateway.planner.writes.ddl.options import check_option_names, parse_value
+from lance_gateway.planner.writes.ddl.statement import (
     DONE,
     PreparedDefinition,
     Reader,
@@ -38,9 +38,9 @@ from planner.writes.ddl.statement import (
     commit_change,
     flush_logs_if_possible,
 )
-from planner.writes.ddl.tables.key_indexes import give_up_key_index
-from planner.writes.dml.prepared_write import WriteResult
-from planner.writes.dml.statement.target import check_may_write, check_writable
+from lance_gateway.planner.writes.ddl.tables.key_indexes import give_up_key_index
+from lance_gateway.planner.writes.dml.prepared_write import WriteResult
+from lance_gateway.planner.writes.dml.statement.target import check_may_write, check_writable
 
 _TYPES: Final = MappingProxyType({**INDEX_TYPES, FULL_TEXT: INDEX_TYPES["INVERTED"]})
 _OF_SEVERAL_COLUMNS: Final = frozenset({"BTREE", "BITMAP", "ZONEMAP", "BLOOMFILTER"})

@@ -9,27 +9,27 @@ from typing import Any
 import pyarrow as pa
 from lance.optimize import Compaction, CompactionMetrics, CompactionTask, RewriteResult
 
-from memwal.base.index_details import list_merged_generations
-from memwal.creating.index_types import finds_past_rows
-from memwal.storage.jobs import Job
-from memwal.writing.base_rows import remove_repeated_rows
-from planner.access.rights import Access
-from planner.bridge.run_control import RunControl
-from planner.plans.query_planner import QueryPlanner
-from planner.scans.settings import SessionSettings
-from planner.tables.state.table import Table
-from planner.writes.ddl.indexes import build_index, list_index_names
-from planner.writes.ddl.statement import (
+from lance_gateway.memwal.base.index_details import list_merged_generations
+from lance_gateway.memwal.creating.index_types import finds_past_rows
+from lance_gateway.memwal.storage.jobs import Job
+from lance_gateway.memwal.writing.base_rows import remove_repeated_rows
+from lance_gateway.planner.access.rights import Access
+from lance_gateway.planner.bridge.run_control import RunControl
+from lance_gateway.planner.plans.query_planner import QueryPlanner
+from lance_gateway.planner.scans.settings import SessionSettings
+from lance_gateway.planner.tables.state.table import Table
+from lance_gateway.planner.writes.ddl.indexes import build_index, list_index_names
+from lance_gateway.planner.writes.ddl.statement import (
     PreparedDefinition,
     Reader,
     commit_change,
     flush_logs,
     flush_logs_if_possible,
 )
-from planner.writes.ddl.tables.key_indexes import build_key_indexes
-from planner.writes.ddl.versions.cloning import build_call_like
-from planner.writes.dml.prepared_write import WriteResult
-from planner.writes.dml.statement.target import check_may_write, check_writable
+from lance_gateway.planner.writes.ddl.tables.key_indexes import build_key_indexes
+from lance_gateway.planner.writes.ddl.versions.cloning import build_call_like
+from lance_gateway.planner.writes.dml.prepared_write import WriteResult
+from lance_gateway.planner.writes.dml.statement.target import check_may_write, check_writable
 
 _OPTIMIZED = pa.schema(
     [

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TypeVar
 
-from memwal.creating import MemWalOptions
-from memwal.creating.region_by import UNSHARDED
-from memwal.errors import InvalidInputError
-from memwal.quantities import parse_count, parse_truth
-from planner.sql.text.tokens import fold
+from lance_gateway.memwal.creating import MemWalOptions
+from lance_gateway.memwal.creating.region_by import UNSHARDED
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.memwal.quantities import parse_count, parse_truth
+from lance_gateway.planner.sql.text.tokens import fold
 
 T = TypeVar("T")
 

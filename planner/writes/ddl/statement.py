@@ -10,29 +10,29 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from memwal.base import versions
-from memwal.base.table_place import keep_in_place
-from memwal.base.versions import Outcome
-from memwal.errors import (
+from lance_gateway.memwal.base import versions
+from lance_gateway.memwal.base.table_place import keep_in_place
+from lance_gateway.memwal.base.versions import Outcome
+from lance_gateway.memwal.errors import (
     InvalidInputError,
     NotFoundError,
     PermissionDeniedError,
     PreconditionError,
     UnsupportedError,
 )
-from memwal.storage.table_names import CATALOG, TableName, is_temporary_schema
-from memwal.writing import NotOwnerError
-from planner.access.rights import Access
-from planner.access.unknown_names import unknown_schema_error
-from planner.bridge.run_control import RunControl
-from planner.plans.query_planner import QueryPlanner
-from planner.sql.forms.functions import NO_SEQUENCES
-from planner.sql.text.statement_reader import StatementReader
-from planner.sql.text.tokens import QUOTED, STRING, SqlText, tokenize
-from planner.tables.sources.base_table import BaseTable
-from planner.tables.state.table import Table
-from planner.writes.dml.prepared_write import PreparedWrite, WriteResult
-from planner.writes.dml.statement.target import check_writable, resolve_table_name
+from lance_gateway.memwal.storage.table_names import CATALOG, TableName, is_temporary_schema
+from lance_gateway.memwal.writing import NotOwnerError
+from lance_gateway.planner.access.rights import Access
+from lance_gateway.planner.access.unknown_names import unknown_schema_error
+from lance_gateway.planner.bridge.run_control import RunControl
+from lance_gateway.planner.plans.query_planner import QueryPlanner
+from lance_gateway.planner.sql.forms.functions import NO_SEQUENCES
+from lance_gateway.planner.sql.text.statement_reader import StatementReader
+from lance_gateway.planner.sql.text.tokens import QUOTED, STRING, SqlText, tokenize
+from lance_gateway.planner.tables.sources.base_table import BaseTable
+from lance_gateway.planner.tables.state.table import Table
+from lance_gateway.planner.writes.dml.prepared_write import PreparedWrite, WriteResult
+from lance_gateway.planner.writes.dml.statement.target import check_writable, resolve_table_name
 
 _NUMBER = "0"
 _NO_COLUMNS = pa.schema([])

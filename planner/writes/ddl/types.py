@@ -17,8 +17,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from memwal.rules import IDENTITY, IS_JSON, IS_UUID, MAX_LENGTH, Identity
-from planner.writes.ddl.statement import Reader
+from lance_gateway.memwal.rules import IDENTITY, IS_JSON, IS_UUID, MAX_LENGTH, Identity
+from lance_gateway.planner.writes.ddl.statement import Reader
 
 _UNITS: Final = ("s", "ms", "us", "ns")
 _LARGEST_PRECISION: Final = 38

@@ -7,14 +7,19 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from memwal.errors import UnsupportedError
-from planner.access.rights import Access
-from planner.bridge.run_control import RunControl
-from planner.plans.query_planner import QueryPlanner
-from planner.scans.settings import SessionSettings
-from planner.sql.text.statement_reader import StatementReader
-from planner.sql.text.tokens import tokenize
-from planner.writes.dml.prepared_write import PreparedRows, PreparedWrite, WriteResult, check_parameter_count
+from lance_gateway.memwal.errors import UnsupportedError
+from lance_gateway.planner.access.rights import Access
+from lance_gateway.planner.bridge.run_control import RunControl
+from lance_gateway.planner.plans.query_planner import QueryPlanner
+from lance_gateway.planner.scans.settings import SessionSettings
+from lance_gateway.planner.sql.text.statement_reader import StatementReader
+from lance_gateway.planner.sql.text.tokens import tokenize
+from lance_gateway.planner.writes.dml.prepared_write import (
+    PreparedRows,
+    PreparedWrite,
+    WriteResult,
+    check_parameter_count,
+)
 
 _PLAN = pa.schema([pa.field("plan_type", pa.string()), pa.field("plan", pa.string())])
 

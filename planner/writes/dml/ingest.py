@@ -9,21 +9,25 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from memwal.errors import InvalidInputError, LanceGatewayError, copy_error
-from memwal.rules import DefaultValues
-from memwal.storage.table_names import TableName
-from memwal.writing import Changes, PartlyWrittenError, WriteReceipt
-from planner.access.rights import Access
-from planner.bridge.run_control import RunControl
-from planner.bridge.types.value_sizes import MAX_MEASURED, split_batch
-from planner.plans.query_planner import QueryPlanner
-from planner.scans.settings import SessionSettings
-from planner.writes.base_writes import BaseWrite
-from planner.writes.dml.prepared_write import WriteResult
-from planner.writes.dml.statement.target import Target, find_target
-from planner.writes.dml.statement.text import ReadSession
-from planner.writes.dml.values.assignment import check_assignable, check_required_columns, fill_batch
-from planner.writes.dml.writing_step import retry_if_fenced, write_rows
+from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError, copy_error
+from lance_gateway.memwal.rules import DefaultValues
+from lance_gateway.memwal.storage.table_names import TableName
+from lance_gateway.memwal.writing import Changes, PartlyWrittenError, WriteReceipt
+from lance_gateway.planner.access.rights import Access
+from lance_gateway.planner.bridge.run_control import RunControl
+from lance_gateway.planner.bridge.types.value_sizes import MAX_MEASURED, split_batch
+from lance_gateway.planner.plans.query_planner import QueryPlanner
+from lance_gateway.planner.scans.settings import SessionSettings
+from lance_gateway.planner.writes.base_writes import BaseWrite
+from lance_gateway.planner.writes.dml.prepared_write import WriteResult
+from lance_gateway.planner.writes.dml.statement.target import Target, find_target
+from lance_gateway.planner.writes.dml.statement.text import ReadSession
+from lance_gateway.planner.writes.dml.values.assignment import (
+    check_assignable,
+    check_required_columns,
+    fill_batch,
+)
+from lance_gateway.planner.writes.dml.writing_step import retry_if_fenced, write_rows
 
 PART_ROWS = 65_536
 PART_BYTES = 32 << 20

@@ -13,25 +13,25 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 from sqlglot import exp
 
-from memwal.errors import InvalidInputError
-from memwal.rules import DefaultValues
-from memwal.writing import Changes, WriteReceipt
-from planner.access.rights import Access
-from planner.bridge.run_control import RunControl
-from planner.plans.query_planner import QueryPlanner
-from planner.scans.settings import SessionSettings
-from planner.writes.base_writes import BaseWrite
-from planner.writes.dml.ingest import split_into_parts, write_parts
-from planner.writes.dml.merging.on_conflict import Conflict, OnConflict, prepare_conflict
-from planner.writes.dml.prepared_write import (
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.memwal.rules import DefaultValues
+from lance_gateway.memwal.writing import Changes, WriteReceipt
+from lance_gateway.planner.access.rights import Access
+from lance_gateway.planner.bridge.run_control import RunControl
+from lance_gateway.planner.plans.query_planner import QueryPlanner
+from lance_gateway.planner.scans.settings import SessionSettings
+from lance_gateway.planner.writes.base_writes import BaseWrite
+from lance_gateway.planner.writes.dml.ingest import split_into_parts, write_parts
+from lance_gateway.planner.writes.dml.merging.on_conflict import Conflict, OnConflict, prepare_conflict
+from lance_gateway.planner.writes.dml.prepared_write import (
     PreparedRows,
     WriteResult,
     build_parameter_schema,
     check_parameter_count,
 )
-from planner.writes.dml.reading.rows_query import prepare_returning
-from planner.writes.dml.statement.target import Target, find_target
-from planner.writes.dml.statement.text import (
+from lance_gateway.planner.writes.dml.reading.rows_query import prepare_returning
+from lance_gateway.planner.writes.dml.statement.target import Target, find_target
+from lance_gateway.planner.writes.dml.statement.text import (
     ReadSession,
     SourceQuery,
     Splice,
@@ -39,16 +39,16 @@ from planner.writes.dml.statement.text import (
     Statement,
     parse_write,
 )
-from planner.writes.dml.statement.tree import fold_name, locate
-from planner.writes.dml.values.assignment import (
+from lance_gateway.planner.writes.dml.statement.tree import fold_name, locate
+from lance_gateway.planner.writes.dml.values.assignment import (
     check_assignable,
     check_required_columns,
     fill_batch,
     fill_columns,
 )
-from planner.writes.dml.values.long_values import LongInsert, shorten_values
-from planner.writes.dml.values.values_rows import ValuesRows, prepare_values_rows
-from planner.writes.dml.writing_step import Outcome, retry_if_fenced, write_rows
+from lance_gateway.planner.writes.dml.values.long_values import LongInsert, shorten_values
+from lance_gateway.planner.writes.dml.values.values_rows import ValuesRows, prepare_values_rows
+from lance_gateway.planner.writes.dml.writing_step import Outcome, retry_if_fenced, write_rows
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,20 +13,20 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from memwal.errors import InvalidInputError, LanceGatewayError, copy_error
-from memwal.storage.table_names import TableName
-from memwal.writing import FencedError
-from planner.bridge.run_control import RunControl
-from planner.bridge.types.plain_types import plain_type
-from planner.scans.settings import SessionSettings
-from planner.tables.state.extended_tables import ROW_NUMBER
-from planner.writes.base_writes import BaseWrite, move_to_base
-from planner.writes.dml.reading.key_rows import Rows
-from planner.writes.dml.reading.read_rows import PlannedRows, collect_rows, combine_batches
-from planner.writes.dml.reading.rows_query import NO_COLUMNS, Returning
-from planner.writes.dml.statement.target import Target
-from planner.writes.dml.statement.text import SourceQuery
-from planner.writes.dml.writing_step import ATTEMPTS, Outcome, pause, read_and_write
+from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError, copy_error
+from lance_gateway.memwal.storage.table_names import TableName
+from lance_gateway.memwal.writing import FencedError
+from lance_gateway.planner.bridge.run_control import RunControl
+from lance_gateway.planner.bridge.types.plain_types import plain_type
+from lance_gateway.planner.scans.settings import SessionSettings
+from lance_gateway.planner.tables.state.extended_tables import ROW_NUMBER
+from lance_gateway.planner.writes.base_writes import BaseWrite, move_to_base
+from lance_gateway.planner.writes.dml.reading.key_rows import Rows
+from lance_gateway.planner.writes.dml.reading.read_rows import PlannedRows, collect_rows, combine_batches
+from lance_gateway.planner.writes.dml.reading.rows_query import NO_COLUMNS, Returning
+from lance_gateway.planner.writes.dml.statement.target import Target
+from lance_gateway.planner.writes.dml.statement.text import SourceQuery
+from lance_gateway.planner.writes.dml.writing_step import ATTEMPTS, Outcome, pause, read_and_write
 
 
 @dataclass(frozen=True, eq=False)

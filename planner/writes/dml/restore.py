@@ -12,31 +12,31 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memwal.errors import InvalidInputError, PreconditionError, ResourcesExhaustedError
-from memwal.storage.table_names import TableName
-from memwal.writing import Changes
-from planner.access.rights import Access
-from planner.access.secured_table import SecuredTable
-from planner.bridge.run_control import RunControl
-from planner.plans.query_planner import QueryPlanner
-from planner.scans.changes import CHANGE
-from planner.scans.settings import SessionSettings
-from planner.sql.text.as_of import AsOf, read_as_of, read_state
-from planner.sql.text.statement_reader import StatementReader
-from planner.sql.text.tokens import STRING, quote
-from planner.tables.state.extended_tables import ROW_NUMBER
-from planner.writes.dml.prepared_write import PreparedChange, PreparedWrite, WriteResult
-from planner.writes.dml.reading.read_rows import (
+from lance_gateway.memwal.errors import InvalidInputError, PreconditionError, ResourcesExhaustedError
+from lance_gateway.memwal.storage.table_names import TableName
+from lance_gateway.memwal.writing import Changes
+from lance_gateway.planner.access.rights import Access
+from lance_gateway.planner.access.secured_table import SecuredTable
+from lance_gateway.planner.bridge.run_control import RunControl
+from lance_gateway.planner.plans.query_planner import QueryPlanner
+from lance_gateway.planner.scans.changes import CHANGE
+from lance_gateway.planner.scans.settings import SessionSettings
+from lance_gateway.planner.sql.text.as_of import AsOf, read_as_of, read_state
+from lance_gateway.planner.sql.text.statement_reader import StatementReader
+from lance_gateway.planner.sql.text.tokens import STRING, quote
+from lance_gateway.planner.tables.state.extended_tables import ROW_NUMBER
+from lance_gateway.planner.writes.dml.prepared_write import PreparedChange, PreparedWrite, WriteResult
+from lance_gateway.planner.writes.dml.reading.read_rows import (
     MAX_COLLECTED_BYTES,
     PlannedRows,
     ReadStep,
     format_key,
 )
-from planner.writes.dml.reading.rows_query import NO_COLUMNS, Returning
-from planner.writes.dml.statement.target import Target, find_target
-from planner.writes.dml.statement.text import ReadSession, Splice, WriteText, read_statement
-from planner.writes.dml.values.assignment import assign
-from planner.writes.dml.writing_step import Outcome, empty_outcome
+from lance_gateway.planner.writes.dml.reading.rows_query import NO_COLUMNS, Returning
+from lance_gateway.planner.writes.dml.statement.target import Target, find_target
+from lance_gateway.planner.writes.dml.statement.text import ReadSession, Splice, WriteText, read_statement
+from lance_gateway.planner.writes.dml.values.assignment import assign
+from lance_gateway.planner.writes.dml.writing_step import Outcome, empty_outcome
 
 _STATES = "VERSION [AS OF] n, TAG 'name', or TIMESTAMP [AS OF] '..'"
 

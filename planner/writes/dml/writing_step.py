@@ -13,10 +13,10 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from memwal.writing import Changes, FencedError, TableWriter, WriteReceipt
-from planner.bridge.run_control import RunControl
-from planner.writes.dml.reading.read_rows import ReadStep
-from planner.writes.dml.statement.target import Target
+from lance_gateway.memwal.writing import Changes, FencedError, TableWriter, WriteReceipt
+from lance_gateway.planner.bridge.run_control import RunControl
+from lance_gateway.planner.writes.dml.reading.read_rows import ReadStep
+from lance_gateway.planner.writes.dml.statement.target import Target
 
 ATTEMPTS = 12
 """Attempts per statement. Each claims the regions again, so more of them would slow other writers."""

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
-from memwal.errors import ConflictError, NotFoundError
-from planner.tables.sources.base_table import BaseTable
-from planner.writes.dml.statement.target import Target
+from lance_gateway.memwal.errors import ConflictError, NotFoundError
+from lance_gateway.planner.tables.sources.base_table import BaseTable
+from lance_gateway.planner.writes.dml.statement.target import Target
 
 
 def find_newest(target: Target) -> BaseTable:

@@ -15,30 +15,30 @@ from contextlib import ExitStack, contextmanager
 
 import pyarrow as pa
 
-from execnodes import KeySet
-from memwal.errors import (
+from lance_gateway.execnodes import KeySet
+from lance_gateway.memwal.errors import (
     ConflictError,
     LanceGatewayError,
     PreconditionError,
     ResourcesExhaustedError,
 )
-from memwal.writing import Changes, PartlyWrittenError, WriteReceipt
-from planner.access.rights import FULL_ACCESS
-from planner.access.secured_table import SecuredTable
-from planner.bridge.run_control import RunControl
-from planner.plans.query_planner import QueryPlanner
-from planner.scans.settings import DEFAULT_SETTINGS
-from planner.tables.state.table import Table
-from planner.tables.state.transaction_table import (
+from lance_gateway.memwal.writing import Changes, PartlyWrittenError, WriteReceipt
+from lance_gateway.planner.access.rights import FULL_ACCESS
+from lance_gateway.planner.access.secured_table import SecuredTable
+from lance_gateway.planner.bridge.run_control import RunControl
+from lance_gateway.planner.plans.query_planner import QueryPlanner
+from lance_gateway.planner.scans.settings import DEFAULT_SETTINGS
+from lance_gateway.planner.tables.state.table import Table
+from lance_gateway.planner.tables.state.transaction_table import (
     DescribedTable,
     TransactionTable,
     build_own_rows,
 )
-from planner.writes.dml.reading.read_rows import format_key, select_distinct_keys
-from planner.writes.dml.statement.target import Target
-from planner.writes.dml.writing_step import retry_if_fenced
-from planner.writes.transactions.others import check_same, find_difference, find_newest
-from planner.writes.transactions.written_table import Mark, WrittenTable, merge_changes
+from lance_gateway.planner.writes.dml.reading.read_rows import format_key, select_distinct_keys
+from lance_gateway.planner.writes.dml.statement.target import Target
+from lance_gateway.planner.writes.dml.writing_step import retry_if_fenced
+from lance_gateway.planner.writes.transactions.others import check_same, find_difference, find_newest
+from lance_gateway.planner.writes.transactions.written_table import Mark, WrittenTable, merge_changes
 
 Reserve = Callable[[int], None]
 """Books so many bytes more, or less, of all transactions together; refuses what is too much."""

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memwal.writing import Changes
-from planner.tables.sources.base_table import BaseTable
-from planner.tables.state.transaction_table import encode_own_rows
-from planner.writes.dml.reading.read_rows import keep_last_of_key
-from planner.writes.dml.statement.target import Target
+from lance_gateway.memwal.writing import Changes
+from lance_gateway.planner.tables.sources.base_table import BaseTable
+from lance_gateway.planner.tables.state.transaction_table import encode_own_rows
+from lance_gateway.planner.writes.dml.reading.read_rows import keep_last_of_key
+from lance_gateway.planner.writes.dml.statement.target import Target
 
 _ORDER = "order#"
 _DEAD = "dead#"

@@ -12,8 +12,8 @@ import lance
 import pytest
 import trustme
 
-from gateway.auth.gateway_tokens import create_token
-from gateway.auth.users import User, hash_password, write_user
+from lance_gateway.gateway.auth.gateway_tokens import create_token
+from lance_gateway.gateway.auth.users import User, hash_password, write_user
 from tests.adbc.values import VALUES, typed_table
 from tests.clients.programs import read_facts, require, run, skip
 from tests.gateway.conftest import orders, serving

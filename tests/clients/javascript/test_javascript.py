@@ -10,8 +10,8 @@ from pathlib import Path
 import lance
 import pytest
 
-from gateway.auth.gateway_tokens import create_token
-from gateway.auth.users import User, hash_password, write_user
+from lance_gateway.gateway.auth.gateway_tokens import create_token
+from lance_gateway.gateway.auth.users import User, hash_password, write_user
 from tests.clients.programs import read_facts, require, run, skip
 from tests.gateway.conftest import orders
 from tests.jdbc.jvm import Facts

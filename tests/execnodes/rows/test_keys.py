@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from execnodes import (
+from lance_gateway.execnodes import (
     BloomFilterGuardExec,
     CoalesceFirstExec,
     ExecNode,
@@ -20,8 +20,8 @@ from execnodes import (
     TakeLastExec,
     TaskContext,
 )
-from execnodes.rows.keys import list_key_tuples
-from memwal.bloom import build_key_filter
+from lance_gateway.execnodes.rows.keys import list_key_tuples
+from lance_gateway.memwal.bloom import build_key_filter
 
 KEY = pa.schema([("a", pa.int64()), ("b", pa.string())])
 Pairs = set[tuple[int, str]]

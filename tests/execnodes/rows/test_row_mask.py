@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from execnodes.rows import row_mask
-from execnodes.rows.row_mask import FragmentMask, RowMask, build_fragment_mask, filter_visible
+from lance_gateway.execnodes.rows import row_mask
+from lance_gateway.execnodes.rows.row_mask import FragmentMask, RowMask, build_fragment_mask, filter_visible
 
 CHUNK = 16
 ROWS = 70

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from execnodes import ExecNode, KeySet, MetricsSet, TaskContext, UnionExec
-from execnodes.node import ROW_ADDRESS
-from execnodes.rows.keys import Key
-from execnodes.search.filter_stale import FilterStaleExec, NewerRows
-from execnodes.search.knn import KnnExec
-from execnodes.search.source import VECTOR_CANDIDATES, SearchSource, Staleness, VectorRequest
-from planner.tables.sources.caches import ByteCache
+from lance_gateway.execnodes import ExecNode, KeySet, MetricsSet, TaskContext, UnionExec
+from lance_gateway.execnodes.node import ROW_ADDRESS
+from lance_gateway.execnodes.rows.keys import Key
+from lance_gateway.execnodes.search.filter_stale import FilterStaleExec, NewerRows
+from lance_gateway.execnodes.search.knn import KnnExec
+from lance_gateway.execnodes.search.source import VECTOR_CANDIDATES, SearchSource, Staleness, VectorRequest
+from lance_gateway.planner.tables.sources.caches import ByteCache
 from tests.planner.search.sources.vector_sources import as_vectors, memory_source, source_of
 
 QUERIES = np.array([[0.0, 0.0], [30.3, 0.0]], np.float32)

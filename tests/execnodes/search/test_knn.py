@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from execnodes.search.source import SearchSource
-from memwal.errors import InvalidInputError
+from lance_gateway.execnodes.search.source import SearchSource
+from lance_gateway.memwal.errors import InvalidInputError
 from tests.planner.search.sources.vector_sources import (
     DIMENSION,
     clustered,
@@ -169,7 +169,7 @@ class TestFlat:
     def test_vectors_too_large_to_be_kept_are_read_every_time(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ):
-        monkeypatch.setattr("execnodes.search.vector_blocks.MAX_KEPT_BYTES", 100)
+        monkeypatch.setattr("lance_gateway.execnodes.search.vector_blocks.MAX_KEPT_BYTES", 100)
         dataset = dataset_of(tmp_path / "t", rows_of(clustered(300)), max_rows_per_file=100)
         hidden = [address for address, _ in expected(dataset, QUERIES[0], 5)]
         (answer,) = found(source_of(dataset, hidden=hidden), QUERIES[0], 20)
@@ -341,7 +341,7 @@ class TestSources:
 class TestMemory:
     @pytest.mark.parametrize("kept_bytes", [0, 1 << 20])
     def test_rows_that_came_in_pieces_are_one_source(self, monkeypatch: pytest.MonkeyPatch, kept_bytes: int):
-        monkeypatch.setattr("execnodes.search.vector_blocks.MAX_KEPT_TAIL_BYTES", kept_bytes)
+        monkeypatch.setattr("lance_gateway.execnodes.search.vector_blocks.MAX_KEPT_TAIL_BYTES", kept_bytes)
         vectors = clustered(60)
         parts = [rows_of(vectors[start : start + 20], first=start) for start in (0, 20, 40)]
         source = memory_source(pa.concat_tables(parts), hidden=[5])

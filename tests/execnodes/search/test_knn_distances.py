@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from execnodes.node import ROW_ADDRESS
-from execnodes.search.distances import METRICS, NearestRows, compute_distances, select_nearest
+from lance_gateway.execnodes.node import ROW_ADDRESS
+from lance_gateway.execnodes.search.distances import METRICS, NearestRows, compute_distances, select_nearest
 from tests.planner.search.sources.vector_sources import dataset_of, rows_of, true_distances
 
 FLOATS = (np.float16, np.float32, np.float64)

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from execnodes import ExecNode
-from execnodes.search.filter_stale import FilterStaleExec
-from execnodes.search.knn import KnnExec
-from execnodes.search.source import IndexDescription, Staleness, VectorRequest
-from execnodes.search.vector_search import IndexSearch
-from planner.search.plan_search import compute_refine_factor, plan_vector
-from planner.tables.sources.caches import ByteCache
+from lance_gateway.execnodes import ExecNode
+from lance_gateway.execnodes.search.filter_stale import FilterStaleExec
+from lance_gateway.execnodes.search.knn import KnnExec
+from lance_gateway.execnodes.search.source import IndexDescription, Staleness, VectorRequest
+from lance_gateway.execnodes.search.vector_search import IndexSearch
+from lance_gateway.planner.search.plan_search import compute_refine_factor, plan_vector
+from lance_gateway.planner.tables.sources.caches import ByteCache
 from tests.planner.search.sources.vector_sources import (
     DIMENSION,
     clustered,

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from execnodes.search.distances import compute_distances, select_nearest
-from execnodes.search.vector_blocks import VectorBlock
-from execnodes.search.vector_search import screen_nearest
+from lance_gateway.execnodes.search.distances import compute_distances, select_nearest
+from lance_gateway.execnodes.search.vector_blocks import VectorBlock
+from lance_gateway.execnodes.search.vector_search import screen_nearest
 
 ROWS = 2_100
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from planner.engine import QueryEngine
-from planner.tables.visibility.visibility import Visibility
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.tables.visibility.visibility import Visibility
 from tests.planner.search.sources.replayed import DIMENSION, ReplayedTable, asking, axis
 from tests.support.lake.tables import Row, bucketed, key_field
 from tests.support.processes.writer_process import WriterProcess

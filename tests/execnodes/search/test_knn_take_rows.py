@@ -10,12 +10,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from execnodes import ExecNode, TaskContext
-from execnodes.search.candidates import ConcurrentUnionExec, LimitExec, SortExec, run_concurrently
-from execnodes.search.source import DISTANCE, VECTOR_CANDIDATES, SearchSource
-from execnodes.search.take_rows import TakeRowsExec
-from memwal.errors import CorruptDataError
-from planner.tables.sources.caches import ByteCache
+from lance_gateway.execnodes import ExecNode, TaskContext
+from lance_gateway.execnodes.search.candidates import (
+    ConcurrentUnionExec,
+    LimitExec,
+    SortExec,
+    run_concurrently,
+)
+from lance_gateway.execnodes.search.source import DISTANCE, VECTOR_CANDIDATES, SearchSource
+from lance_gateway.execnodes.search.take_rows import TakeRowsExec
+from lance_gateway.memwal.errors import CorruptDataError
+from lance_gateway.planner.tables.sources.caches import ByteCache
 from tests.planner.search.sources.vector_sources import (
     clustered,
     dataset_of,

@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from execnodes import TaskContext
-from execnodes.node import MetricsSet
-from execnodes.search.candidates import SortExec
-from execnodes.search.knn import KnnExec
-from execnodes.search.knn_union import KnnUnionExec
-from execnodes.search.source import DISTANCE, SearchSource, VectorRequest
-from planner.tables.sources.caches import ByteCache
+from lance_gateway.execnodes import TaskContext
+from lance_gateway.execnodes.node import MetricsSet
+from lance_gateway.execnodes.search.candidates import SortExec
+from lance_gateway.execnodes.search.knn import KnnExec
+from lance_gateway.execnodes.search.knn_union import KnnUnionExec
+from lance_gateway.execnodes.search.source import DISTANCE, SearchSource, VectorRequest
+from lance_gateway.planner.tables.sources.caches import ByteCache
 from tests.planner.search.sources.vector_sources import (
     clustered,
     dataset_of,

@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from execnodes.search.kept_columns import MAX_BYTES, PIECE_ROWS, READ_AFTER, take_kept_columns
-from execnodes.search.source import SearchSource
-from execnodes.search.take_rows import take_columns
-from execnodes.storage.source import ColumnMapping, LanceSource, StoredColumn
-from planner.tables.sources.caches import ByteCache
+from lance_gateway.execnodes.search.kept_columns import MAX_BYTES, PIECE_ROWS, READ_AFTER, take_kept_columns
+from lance_gateway.execnodes.search.source import SearchSource
+from lance_gateway.execnodes.search.take_rows import take_columns
+from lance_gateway.execnodes.storage.source import ColumnMapping, LanceSource, StoredColumn
+from lance_gateway.planner.tables.sources.caches import ByteCache
 
 SCHEMA = pa.schema(
     [

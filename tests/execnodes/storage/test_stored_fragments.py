@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from execnodes.storage import data_files
-from execnodes.storage.data_files import StoredFragments
+from lance_gateway.execnodes.storage import data_files
+from lance_gateway.execnodes.storage.data_files import StoredFragments
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from execnodes.text.bm25 import compute_weight
-from execnodes.text.scoring.impacts import Impacts
+from lance_gateway.execnodes.text.bm25 import compute_weight
+from lance_gateway.execnodes.text.scoring.impacts import Impacts
 
 documents = st.lists(st.tuples(st.integers(1, 500), st.integers(0, 10_000)), min_size=1, max_size=30)
 averages = st.floats(0.5, 5_000)

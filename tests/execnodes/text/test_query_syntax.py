@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from execnodes.text.query.query import (
+from lance_gateway.execnodes.text.query.query import (
     MAX_DEPTH,
     BooleanQuery,
     BoostQuery,
@@ -17,8 +17,8 @@ from execnodes.text.query.query import (
     TextQuery,
     convert_to_lance_query,
 )
-from execnodes.text.query.syntax import MAX_CHARACTERS, MAX_QUERIES, parse_text_query
-from memwal.errors import InvalidInputError, UnsupportedError
+from lance_gateway.execnodes.text.query.syntax import MAX_CHARACTERS, MAX_QUERIES, parse_text_query
+from lance_gateway.memwal.errors import InvalidInputError, UnsupportedError
 
 PUPPY: dict[str, Any] = {"match": {"terms": "puppy"}}
 NESTED: dict[str, Any] = PUPPY

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from execnodes.text.bm25 import Scored, find_indices, intersection, union
-from execnodes.text.query.clauses import Clause, analyze
-from execnodes.text.query.query import (
+from lance_gateway.execnodes.text.bm25 import Scored, find_indices, intersection, union
+from lance_gateway.execnodes.text.query.clauses import Clause, analyze
+from lance_gateway.execnodes.text.query.query import (
     BooleanQuery,
     BoostQuery,
     CombinedFieldsQuery,
@@ -19,8 +19,8 @@ from execnodes.text.query.query import (
     PhraseQuery,
     TextQuery,
 )
-from execnodes.text.query.tokenizer import Tokenizer
-from execnodes.text.scoring.scores import compute_bound, find_candidates
+from lance_gateway.execnodes.text.query.tokenizer import Tokenizer
+from lance_gateway.execnodes.text.scoring.scores import compute_bound, find_candidates
 
 DOCUMENTS = {
     ("title", "cat"): [0, 2],

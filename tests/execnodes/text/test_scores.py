@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from execnodes.text.query.clauses import MAX_TERMS
-from execnodes.text.query.query import (
+from lance_gateway.execnodes.text.query.clauses import MAX_TERMS
+from lance_gateway.execnodes.text.query.query import (
     BooleanQuery,
     BoostQuery,
     CombinedFieldsQuery,
@@ -21,7 +21,7 @@ from execnodes.text.query.query import (
     PhraseQuery,
     TextQuery,
 )
-from memwal.errors import InvalidInputError
+from lance_gateway.memwal.errors import InvalidInputError
 from tests.planner.search.texts.scored_texts import ScoredTexts, documents, queries
 
 TITLES = ["Streaming writes", None, "the of", "Writing streams to tables", "Tables", "stream stream", "", "x"]

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from execnodes.text.documents.column_documents import TermDictionary
-from execnodes.text.query.clauses import find_near_terms
-from execnodes.text.query.query import MatchQuery
+from lance_gateway.execnodes.text.documents.column_documents import TermDictionary
+from lance_gateway.execnodes.text.query.clauses import find_near_terms
+from lance_gateway.execnodes.text.query.query import MatchQuery
 from tests.planner.search.texts.text_history import Layer, TextHistory, assert_same_ranking, lance_ranking
 
 AS_WRITTEN = {"lower_case": False, "stem": False, "remove_stop_words": False, "ascii_folding": False}

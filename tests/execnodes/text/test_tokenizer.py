@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from execnodes.text.query.clauses import compute_edit_distances, find_near_terms
-from execnodes.text.query.tokenizer import TokenizedDocuments, Tokenizer
-from memwal.errors import InvalidInputError, UnsupportedError
+from lance_gateway.execnodes.text.query.clauses import compute_edit_distances, find_near_terms
+from lance_gateway.execnodes.text.query.tokenizer import TokenizedDocuments, Tokenizer
+from lance_gateway.memwal.errors import InvalidInputError, UnsupportedError
 
 WORDS = (
     *(

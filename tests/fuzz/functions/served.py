@@ -23,7 +23,7 @@ import psutil
 import pyarrow as pa
 from pyarrow import flight
 
-from protos import flight_sql_pb2 as sql
+from lance_gateway.protos import flight_sql_pb2 as sql
 from tests.fuzz.functions.calls import CALLS_OF_KINDS, KINDS_OF_A_FUNCTION, iterate_calls, list_names
 from tests.fuzz.functions.running import Runner
 from tests.gateway import rpc

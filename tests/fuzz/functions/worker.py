@@ -47,8 +47,8 @@ def _open_plain() -> Callable[[str], str]:
 
 
 def _open_engine() -> Callable[[str], str]:
-    from planner.engine import QueryEngine  # noqa: PLC0415
-    from planner.tables.state.catalog import Catalog  # noqa: PLC0415
+    from lance_gateway.planner.engine import QueryEngine  # noqa: PLC0415
+    from lance_gateway.planner.tables.state.catalog import Catalog  # noqa: PLC0415
 
     engine = QueryEngine(Catalog.open(tempfile.mkdtemp()), partitions=1, memory_bytes=256 << 20)
 

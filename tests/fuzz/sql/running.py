@@ -10,9 +10,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from planner.engine import PreparedQuery, QueryEngine
-from planner.plans.leaves.resident_tables import RESIDENT_ROWS
-from planner.tables.state.catalog import Catalog
+from lance_gateway.planner.engine import PreparedQuery, QueryEngine
+from lance_gateway.planner.plans.leaves.resident_tables import RESIDENT_ROWS
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.fuzz.sql.grammar.blocks import Relation, Select
 from tests.fuzz.sql.grammar.kinds import draw_value
 from tests.fuzz.sql.grammar.statement import Statement

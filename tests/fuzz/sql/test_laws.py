@@ -9,8 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from planner.engine import PreparedWrite, QueryEngine
-from planner.tables.state.catalog import Catalog
+from lance_gateway.planner.engine import PreparedWrite, QueryEngine
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.fuzz.sql.grammar.blocks import Item, Order, Relation, Select
 from tests.fuzz.sql.grammar.kinds import DATE, INT64, TEXT, TRUTH, Family, literal
 from tests.fuzz.sql.grammar.laws.trial import Law, Trial

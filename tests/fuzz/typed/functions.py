@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from functools import cache
 
-from planner.engine import QueryEngine
-from planner.tables.state.catalog import Catalog
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.fuzz.typed.operators import Operator
 from tests.fuzz.typed.types import Spelling
 

@@ -11,15 +11,15 @@ from typing import Any
 import lance
 import pyarrow as pa
 
-from memwal.rules import IS_JSON, IS_UUID
-from memwal.storage.table_names import TableName
-from pipeline.jobs.lake import LakeTable
-from pipeline.merging import MergePolicy, merge
-from planner.access.rights import FULL_ACCESS
-from planner.bridge.run_control import RunControl
-from planner.engine import QueryEngine, SessionSettings
-from planner.tables.state.catalog import Catalog
-from planner.writes.dml.ingest import prepare_ingest
+from lance_gateway.memwal.rules import IS_JSON, IS_UUID
+from lance_gateway.memwal.storage.table_names import TableName
+from lance_gateway.pipeline.jobs.lake import LakeTable
+from lance_gateway.pipeline.merging import MergePolicy, merge
+from lance_gateway.planner.access.rights import FULL_ACCESS
+from lance_gateway.planner.bridge.run_control import RunControl
+from lance_gateway.planner.engine import QueryEngine, SessionSettings
+from lance_gateway.planner.tables.state.catalog import Catalog
+from lance_gateway.planner.writes.dml.ingest import prepare_ingest
 from tests.fuzz.typed.types import Type
 from tests.support.lake.tables import LsmTable, key_field, unpartitioned
 from tests.support.processes.gateways import EAGER

@@ -273,7 +273,7 @@ PLACES = (
     Place("DISTINCT of groups", "SELECT DISTINCT v FROM (SELECT q.v, u.id, count(*) AS n FROM (SELECT {e} AS v, count(*) AS n FROM {t} AS t GROUP BY {e}) q "
           "CROSS JOIN {u} AS u GROUP BY q.v, u.id) g", lambda values, _: [(one,) for one in set(values.values())], is_condition=False, groups=_KEYS),
     Place("order of groups", "SELECT v, id FROM (SELECT DISTINCT q.v, u.id FROM (SELECT {e} AS v, count(*) AS n FROM {t} AS t GROUP BY {e}) q, {u} AS u WHERE u.id < 2) r "
-          "ORDER BY v, id DESC", lambda values, _: [(one, id) for one in sorted(set(values.values()), key=_sort_key) for id in (1, 0)],
+          "ORDER BY v, id DESC", lambda values, _: [(one, key) for one in sorted(set(values.values()), key=_sort_key) for key in (1, 0)],
           is_condition=False, is_ordered=True, groups=_ORDERED),
     Place("ROLLUP", "SELECT v, count(*) FROM (SELECT {e} AS v FROM {t} AS t) q GROUP BY ROLLUP (v)", _with_totals(), is_condition=False, groups=_KEYS),
     Place("ROLLUP of a constant", "SELECT n, v, count(*) FROM (SELECT 5 AS n, {e} AS v FROM {t} AS t) q GROUP BY ROLLUP (n, v) ORDER BY n", _with_totals(5),

@@ -17,10 +17,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from planner.access.rights import FULL_ACCESS, Access, TableAccess
-from planner.bridge.run_control import RunControl
-from planner.engine import PreparedQuery
-from planner.writes.transactions.transaction import Transaction
+from lance_gateway.planner.access.rights import FULL_ACCESS, Access, TableAccess
+from lance_gateway.planner.bridge.run_control import RunControl
+from lance_gateway.planner.engine import PreparedQuery
+from lance_gateway.planner.writes.transactions.transaction import Transaction
 from tests.fuzz.typed.aims import Aim, Aims
 from tests.fuzz.typed.answers import UnreadableError, are_equal, read_as, values_of
 from tests.fuzz.typed.expressions import Call, Drawer, Leaf, Node, Rendering, bind, leaves_of, shrunk
@@ -483,7 +483,7 @@ class _Asking:
         return sql, f"unexpected {extra[:3]}, missing {missing[:3]} of {len(wanted)} rows{shown}{more}"
 
     def _is_refused(self, place: Place, names: dict[str, Any], rendering: Rendering) -> bool:
-        """Return whether the statement with the same rows is refused as well, or takes a parameter for a text."""
+        """Return whether the statement with the same rows is refused, too, or takes a parameter for a text."""
         if place.expected is not None or rendering.parameters:
             return place.expected is None
         try:

@@ -12,12 +12,12 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.storage.table_names import TableName
-from planner.access.rights import FULL_ACCESS
-from planner.bridge.run_control import RunControl
-from planner.engine import PreparedQuery, QueryEngine, SessionSettings
-from planner.tables.state.catalog import Catalog
-from planner.writes.dml.ingest import prepare_ingest
+from lance_gateway.memwal.storage.table_names import TableName
+from lance_gateway.planner.access.rights import FULL_ACCESS
+from lance_gateway.planner.bridge.run_control import RunControl
+from lance_gateway.planner.engine import PreparedQuery, QueryEngine, SessionSettings
+from lance_gateway.planner.tables.state.catalog import Catalog
+from lance_gateway.planner.writes.dml.ingest import prepare_ingest
 from tests.planner.titled import Case, read_titled_file
 from tests.support.lake.tables import key_field
 

@@ -10,11 +10,11 @@ import pytest
 import trustme
 from argon2 import PasswordHasher
 
-from gateway.auth.users import User, write_user
-from gateway.config.sections.auth import AuthSection
-from gateway.config.sections.serving import TlsSection
-from gateway.server import GatewayServer
-from gateway.start.opening import open_security
+from lance_gateway.gateway.auth.users import User, write_user
+from lance_gateway.gateway.config.sections.auth import AuthSection
+from lance_gateway.gateway.config.sections.serving import TlsSection
+from lance_gateway.gateway.server import GatewayServer
+from lance_gateway.gateway.start.opening import open_security
 from tests.gateway.auth.tokens.keys import Signer
 from tests.gateway.conftest import serving
 

@@ -9,8 +9,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gateway.auth.credentials import LEGACY_HEADER, Basic, Bearer, UnauthenticatedError, read_credentials
-from gateway.auth.jwt import JwtVerifier, open_keys
+from lance_gateway.gateway.auth.credentials import (
+    LEGACY_HEADER,
+    Basic,
+    Bearer,
+    UnauthenticatedError,
+    read_credentials,
+)
+from lance_gateway.gateway.auth.jwt import JwtVerifier, open_keys
 from tests.gateway.auth.tokens.keys import AUDIENCE, ISSUER, Signer, good_claims
 
 SIGNER = Signer("key-1")

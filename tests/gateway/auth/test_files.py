@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.auth.files import WatchedFile
-from gateway.auth.jwt import open_keys
-from memwal.errors import InvalidInputError
+from lance_gateway.gateway.auth.files import WatchedFile
+from lance_gateway.gateway.auth.jwt import open_keys
+from lance_gateway.memwal.errors import InvalidInputError
 from tests.gateway.auth.conftest import Clock
 
 

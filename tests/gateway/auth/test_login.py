@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from gateway.cli.client import GatewayClient, Login
-from gateway.server import GatewayServer
+from lance_gateway.gateway.cli.client import GatewayClient, Login
+from lance_gateway.gateway.server import GatewayServer
 from tests.gateway import rpc
 from tests.gateway.auth.conftest import PASSWORD, Guarded, uri_of
 

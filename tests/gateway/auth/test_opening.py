@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from gateway.auth.gateway_tokens import create_token
-from gateway.config.sections.auth import AuthSection
-from gateway.config.sections.serving import TlsSection
-from gateway.protocol.identity import ANONYMOUS, Identity
-from gateway.start.opening import open_security
-from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError
-from planner.access.rights import FULL_ACCESS
+from lance_gateway.gateway.auth.gateway_tokens import create_token
+from lance_gateway.gateway.config.sections.auth import AuthSection
+from lance_gateway.gateway.config.sections.serving import TlsSection
+from lance_gateway.gateway.protocol.identity import ANONYMOUS, Identity
+from lance_gateway.gateway.start.opening import open_security
+from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError
+from lance_gateway.planner.access.rights import FULL_ACCESS
 from tests.gateway.auth.conftest import QUICK
 from tests.gateway.auth.tokens.keys import AUDIENCE, ISSUER
 

@@ -9,9 +9,9 @@ from types import MappingProxyType
 import pytest
 from argon2 import PasswordHasher
 
-from gateway.auth.credentials import Basic, Throttle, UnauthenticatedError
-from gateway.auth.users import MAX_BYTES, Passwords, User, Users, hash_password
-from memwal.errors import InvalidInputError, UnavailableError
+from lance_gateway.gateway.auth.credentials import Basic, Throttle, UnauthenticatedError
+from lance_gateway.gateway.auth.users import MAX_BYTES, Passwords, User, Users, hash_password
+from lance_gateway.memwal.errors import InvalidInputError, UnavailableError
 from tests.gateway.auth.conftest import PASSWORD, QUICK, Clock
 
 

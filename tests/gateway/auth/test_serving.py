@@ -15,13 +15,13 @@ from click.testing import Result
 from pyarrow import flight
 from typer.testing import CliRunner
 
-from gateway.auth.calls import Security
-from gateway.auth.files import WatchedFile
-from gateway.auth.gateway_tokens import create_token
-from gateway.auth.policy import parse_policy
-from gateway.cli import app
-from gateway.cli.client import GatewayClient
-from gateway.config.sections.serving import TlsSection
+from lance_gateway.gateway.auth.calls import Security
+from lance_gateway.gateway.auth.files import WatchedFile
+from lance_gateway.gateway.auth.gateway_tokens import create_token
+from lance_gateway.gateway.auth.policy import parse_policy
+from lance_gateway.gateway.cli import app
+from lance_gateway.gateway.cli.client import GatewayClient
+from lance_gateway.gateway.config.sections.serving import TlsSection
 from tests.gateway.auth.conftest import PASSWORD, Guarded, uri_of
 from tests.gateway.auth.tokens.keys import AUDIENCE, ISSUER, Signer
 from tests.gateway.conftest import serving

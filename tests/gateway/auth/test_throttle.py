@@ -2,8 +2,8 @@
 
 import pytest
 
-from gateway.auth.credentials import Throttle, UnauthenticatedError, parse_peer_address
-from memwal.errors import InvalidInputError
+from lance_gateway.gateway.auth.credentials import Throttle, UnauthenticatedError, parse_peer_address
+from lance_gateway.memwal.errors import InvalidInputError
 from tests.gateway.auth.conftest import Clock
 
 

@@ -11,13 +11,13 @@ import pytest
 import trustme
 from pyarrow import flight
 
-from gateway.auth.gateway_tokens import create_token
-from gateway.auth.tls import read_tls_arguments
-from gateway.auth.users import User, write_user
-from gateway.cli.client import GatewayClient, Login
-from gateway.config.sections.serving import TlsSection
-from gateway.server import GatewayServer
-from memwal.errors import InvalidInputError
+from lance_gateway.gateway.auth.gateway_tokens import create_token
+from lance_gateway.gateway.auth.tls import read_tls_arguments
+from lance_gateway.gateway.auth.users import User, write_user
+from lance_gateway.gateway.cli.client import GatewayClient, Login
+from lance_gateway.gateway.config.sections.serving import TlsSection
+from lance_gateway.gateway.server import GatewayServer
+from lance_gateway.memwal.errors import InvalidInputError
 from tests.gateway.auth.conftest import PASSWORD, QUICK, Guarded, uri_of, write_tls
 
 SCHEME = "grpc+tls"

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.auth.users import User, find_user, parse_users, remove_user, write_user
-from memwal.errors import InvalidInputError
+from lance_gateway.gateway.auth.users import User, find_user, parse_users, remove_user, write_user
+from lance_gateway.memwal.errors import InvalidInputError
 from tests.gateway.auth.conftest import QUICK
 
 HASH = QUICK.hash("a password")

@@ -20,9 +20,9 @@ from prompt_toolkit.application import create_app_session
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
-from gateway.cli.client import GatewayClient
-from gateway.cli.render import Format, write
-from gateway.cli.shell import (
+from lance_gateway.gateway.cli.client import GatewayClient
+from lance_gateway.gateway.cli.render import Format, write
+from lance_gateway.gateway.cli.shell import (
     Quit,
     Shell,
     create_prompt_session,
@@ -30,8 +30,8 @@ from gateway.cli.shell import (
     is_complete,
     split_statements,
 )
-from memwal.errors import InvalidInputError, NotFoundError
-from memwal.storage.table_names import TableName
+from lance_gateway.memwal.errors import InvalidInputError, NotFoundError
+from lance_gateway.memwal.storage.table_names import TableName
 from tests.gateway.conftest import serving
 
 PROGRAM = str(Path(sys.executable).with_name("lance-gateway"))
@@ -247,7 +247,7 @@ def test_ctrl_c_cancels_a_running_statement(shell: Shell, monkeypatch: pytest.Mo
         received.append(next(iter(batches)))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("gateway.cli.shell.write", interrupted)
+    monkeypatch.setattr("lance_gateway.gateway.cli.shell.write", interrupted)
     endless = "SELECT value FROM generate_series(1, 100000000000)"
     with pytest.raises(KeyboardInterrupt):
         shell.execute(endless)
@@ -329,7 +329,7 @@ def test_the_command_fails_with_one_line(uri: str, arguments: tuple[str, ...], s
 
 @pytest.mark.slow
 def test_the_client_does_not_load_the_engine() -> None:
-    script = "import sys, gateway.cli.shell, gateway.cli; print({'lance', 'datafusion'} & set(sys.modules))"
+    script = "import sys, lance_gateway.gateway.cli.shell; print({'lance', 'datafusion'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pytest
 
-from gateway.execution.batches import read_batches
-from gateway.execution.query import Query
-from memwal.errors import InvalidInputError
+from lance_gateway.gateway.execution.batches import read_batches
+from lance_gateway.gateway.execution.query import Query
+from lance_gateway.memwal.errors import InvalidInputError
 from tests.gateway.execution.test_detached import CALL, create_query
 
 

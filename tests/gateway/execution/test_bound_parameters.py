@@ -3,9 +3,9 @@
 import pyarrow as pa
 import pytest
 
-from gateway.execution.parameters import Bindings, cast_parameters
-from memwal.errors import InvalidInputError, NotFoundError
-from planner.bridge.types.plain_types import bind_value
+from lance_gateway.gateway.execution.parameters import Bindings, cast_parameters
+from lance_gateway.memwal.errors import InvalidInputError, NotFoundError
+from lance_gateway.planner.bridge.types.plain_types import bind_value
 
 KIB = 1024
 

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from gateway.execution.query import QueryState
-from protos import flight_pb2
-from protos import flight_sql_pb2 as sql
+from lance_gateway.gateway.execution.query import QueryState
+from lance_gateway.protos import flight_pb2
+from lance_gateway.protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 from tests.gateway.execution.test_running_queries import ENDLESS, TRICKLE, Background, observed
 

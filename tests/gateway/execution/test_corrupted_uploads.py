@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from protos import flight_sql_pb2 as sql
+from lance_gateway.protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 from tests.gateway.protocol.test_errors import assert_clean
 from tests.support.processes.servers import GatewayProcess

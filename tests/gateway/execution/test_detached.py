@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from gateway.execution import detached as module
-from gateway.execution.detached import DetachedSteps
-from gateway.execution.query import Query, current_statement
-from gateway.protocol.commands import Call
-from gateway.protocol.errors import QueryCancelledError, QueryTimeoutError
-from gateway.protocol.identity import ANONYMOUS
-from gateway.sessions import DEFAULTS
-from memwal.errors import InvalidInputError, UnavailableError
-from planner.access.rights import FULL_ACCESS
+from lance_gateway.gateway.execution import detached as module
+from lance_gateway.gateway.execution.detached import DetachedSteps
+from lance_gateway.gateway.execution.query import Query, current_statement
+from lance_gateway.gateway.protocol.commands import Call
+from lance_gateway.gateway.protocol.errors import QueryCancelledError, QueryTimeoutError
+from lance_gateway.gateway.protocol.identity import ANONYMOUS
+from lance_gateway.gateway.sessions import DEFAULTS
+from lance_gateway.memwal.errors import InvalidInputError, UnavailableError
+from lance_gateway.planner.access.rights import FULL_ACCESS
 
 CALL = Call("peer", ANONYMOUS, FULL_ACCESS, None, DEFAULTS, lambda *_: None, lambda: False)
 

@@ -12,20 +12,20 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from gateway.cli.client import GatewayClient
-from gateway.execution.endpoints import ENDPOINT_SECONDS, Endpoints
-from gateway.execution.preparation import Preparation
-from gateway.execution.running_queries import Queries
-from gateway.execution.streams import Streams
-from gateway.protocol.commands import Call
-from gateway.protocol.identity import ANONYMOUS
-from gateway.server import GatewayServer
-from memwal.errors import InvalidInputError, NotFoundError
-from planner.access.rights import FULL_ACCESS
-from planner.engine import DEFAULT_SETTINGS, QueryEngine
-from protos import flight_pb2
-from protos import flight_sql_pb2 as sql
-from protos import gateway_pb2 as own
+from lance_gateway.gateway.cli.client import GatewayClient
+from lance_gateway.gateway.execution.endpoints import ENDPOINT_SECONDS, Endpoints
+from lance_gateway.gateway.execution.preparation import Preparation
+from lance_gateway.gateway.execution.running_queries import Queries
+from lance_gateway.gateway.execution.streams import Streams
+from lance_gateway.gateway.protocol.commands import Call
+from lance_gateway.gateway.protocol.identity import ANONYMOUS
+from lance_gateway.gateway.server import GatewayServer
+from lance_gateway.memwal.errors import InvalidInputError, NotFoundError
+from lance_gateway.planner.access.rights import FULL_ACCESS
+from lance_gateway.planner.engine import DEFAULT_SETTINGS, QueryEngine
+from lance_gateway.protos import flight_pb2
+from lance_gateway.protos import flight_sql_pb2 as sql
+from lance_gateway.protos import gateway_pb2 as own
 from tests.gateway import rpc
 from tests.support.lake import manifests
 from tests.support.lake.merging import clean_up_merged, merge_generations

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from memwal.errors import UnavailableError
-from memwal.storage.files import Storage
-from memwal.storage.time_limits import StorageLimits
-from planner.tables.sources.base_table import open_base_table
-from protos import flight_sql_pb2 as sql
+from lance_gateway.memwal.errors import UnavailableError
+from lance_gateway.memwal.storage.files import Storage
+from lance_gateway.memwal.storage.time_limits import StorageLimits
+from lance_gateway.planner.tables.sources.base_table import open_base_table
+from lance_gateway.protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 from tests.support.lake.tables import key_field
 from tests.support.processes.servers import GatewayProcess

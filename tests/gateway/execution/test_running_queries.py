@@ -11,13 +11,13 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from gateway.execution.query import Query, QueryState
-from gateway.protocol.errors import QueryCancelledError
-from gateway.protocol.limits import Limits
-from gateway.server import GatewayServer
-from memwal.errors import InvalidInputError
-from protos import flight_pb2
-from protos import flight_sql_pb2 as sql
+from lance_gateway.gateway.execution.query import Query, QueryState
+from lance_gateway.gateway.protocol.errors import QueryCancelledError
+from lance_gateway.gateway.protocol.limits import Limits
+from lance_gateway.gateway.server import GatewayServer
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.protos import flight_pb2
+from lance_gateway.protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 from tests.gateway.conftest import serving
 
@@ -237,7 +237,9 @@ def test_a_statement_that_is_cancelled_while_it_waits_never_runs(lake: Path) -> 
 def test_a_client_that_does_not_read_holds_no_slot(
     lake: Path, limits: dict[str, float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.execution.running_queries._STALL_SECONDS", 0.5 if not limits else 1000.0)
+    monkeypatch.setattr(
+        "lance_gateway.gateway.execution.running_queries._STALL_SECONDS", 0.5 if not limits else 1000.0
+    )
     with observed(lake, max_concurrent_queries=1, **limits) as (server, client, _):
         stalled = rpc.stream(client, sql.CommandStatementQuery(query=TRICKLE))
         stalled.read_chunk()

@@ -11,15 +11,15 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from gateway.execution.running_queries import Queries
-from gateway.execution.streams import Streams, slice_batch
-from gateway.protocol.commands import Call
-from gateway.protocol.identity import ANONYMOUS
-from gateway.protocol.limits import Limits
-from memwal.errors import CorruptDataError, UnavailableError
-from planner.access.rights import FULL_ACCESS
-from planner.scans.settings import SessionSettings
-from protos import flight_sql_pb2 as sql
+from lance_gateway.gateway.execution.running_queries import Queries
+from lance_gateway.gateway.execution.streams import Streams, slice_batch
+from lance_gateway.gateway.protocol.commands import Call
+from lance_gateway.gateway.protocol.identity import ANONYMOUS
+from lance_gateway.gateway.protocol.limits import Limits
+from lance_gateway.memwal.errors import CorruptDataError, UnavailableError
+from lance_gateway.planner.access.rights import FULL_ACCESS
+from lance_gateway.planner.scans.settings import SessionSettings
+from lance_gateway.protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 
 MIB = 1024 * 1024

@@ -11,11 +11,11 @@ import pytest
 from google.protobuf.message import Message
 from pyarrow import flight
 
-from gateway.execution.batches import decode_rows, encode_rows
-from memwal.errors import InvalidInputError
-from protos import flight_sql_pb2 as sql
-from protos import gateway_pb2 as own
-from protos.flight_sql import pack
+from lance_gateway.gateway.execution.batches import decode_rows, encode_rows
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.protos import flight_sql_pb2 as sql
+from lance_gateway.protos import gateway_pb2 as own
+from lance_gateway.protos.flight_sql import pack
 from tests.gateway import rpc
 from tests.gateway.conftest import orders
 from tests.support.processes.servers import GatewayProcess, open_connection

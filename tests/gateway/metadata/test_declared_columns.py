@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from gateway.server import GatewayServer
-from planner.engine import QueryEngine
-from planner.tables.state.catalog import Catalog
-from protos import flight_sql_pb2 as sql
+from lance_gateway.gateway.server import GatewayServer
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.tables.state.catalog import Catalog
+from lance_gateway.protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 from tests.support.processes.gateways import EAGER, EngineGateway
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from protos import flight_pb2
-from protos import flight_sql_pb2 as sql
+from lance_gateway.protos import flight_pb2
+from lance_gateway.protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 
 GOLDEN = Path(__file__).parent / "data" / "metadata_schemas.txt"

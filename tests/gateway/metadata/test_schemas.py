@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from gateway.auth.calls import Security
-from gateway.auth.policy import find_misfits, parse_policy
-from gateway.protocol.identity import ANONYMOUS
-from planner.tables.state.catalog import Catalog
-from protos import flight_sql_pb2 as sql
+from lance_gateway.gateway.auth.calls import Security
+from lance_gateway.gateway.auth.policy import find_misfits, parse_policy
+from lance_gateway.gateway.protocol.identity import ANONYMOUS
+from lance_gateway.planner.tables.state.catalog import Catalog
+from lance_gateway.protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 from tests.gateway.conftest import serving
 from tests.support.processes.servers import fetch, open_connection

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from gateway.metadata import sql_info
-from protos import flight_sql_pb2 as sql
+from lance_gateway.gateway.metadata import sql_info
+from lance_gateway.protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 
 # As the protocol prescribes it: drivers read the children by their place.

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from gateway.metadata.listings import matches
-from protos import flight_sql_pb2 as sql
+from lance_gateway.gateway.metadata.listings import matches
+from lance_gateway.protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 from tests.gateway.conftest import TYPES, orders, serving
 

@@ -11,14 +11,14 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from pyarrow import flight
 
-from gateway.config import Flag, load
-from gateway.observability.gauges import WriteEvents
-from gateway.observability.system_tables import SystemSettings
-from gateway.server import GatewayServer
-from gateway.start.observability import Observability
-from memwal.errors import UnavailableError
-from memwal.writing import WriteOptions
-from planner.tables.state.catalog import Catalog
+from lance_gateway.gateway.config import Flag, load
+from lance_gateway.gateway.observability.gauges import WriteEvents
+from lance_gateway.gateway.observability.system_tables import SystemSettings
+from lance_gateway.gateway.server import GatewayServer
+from lance_gateway.gateway.start.observability import Observability
+from lance_gateway.memwal.errors import UnavailableError
+from lance_gateway.memwal.writing import WriteOptions
+from lance_gateway.planner.tables.state.catalog import Catalog
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ from pathlib import Path
 from argon2 import PasswordHasher
 from pyarrow import flight
 
-from gateway.auth.users import User, write_user
-from gateway.config.sections.auth import AuthSection
-from gateway.config.sections.serving import TlsSection
-from gateway.start.opening import open_security
+from lance_gateway.gateway.auth.users import User, write_user
+from lance_gateway.gateway.config.sections.auth import AuthSection
+from lance_gateway.gateway.config.sections.serving import TlsSection
+from lance_gateway.gateway.start.opening import open_security
 from tests.gateway.conftest import serving
 
 # What makes a password hash strong makes a test slow.

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
-from gateway.observability import connections
-from gateway.observability.hosts import HostCheck
-from gateway.observability.http import HttpServer, Readiness
-from memwal.storage.files import Storage
+from lance_gateway.gateway.observability import connections
+from lance_gateway.gateway.observability.hosts import HostCheck
+from lance_gateway.gateway.observability.http import HttpServer, Readiness
+from lance_gateway.memwal.storage.files import Storage
 
 _PATIENCE_SECONDS = 60
 

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest.mock import Mock
 
-from gateway.observability.disks import Disks, list_disk_directories, measure_disk
-from planner.tables.local.temporary import TemporaryOptions
+from lance_gateway.gateway.observability.disks import Disks, list_disk_directories, measure_disk
+from lance_gateway.planner.tables.local.temporary import TemporaryOptions
 from tests.gateway.observability.conftest import Watched
 
 

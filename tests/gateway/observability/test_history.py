@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from gateway.observability.history import KEPT_SECONDS, SAMPLE_SECONDS, History, Totals
+from lance_gateway.gateway.observability.history import KEPT_SECONDS, SAMPLE_SECONDS, History, Totals
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.observability import http as readiness_module
-from memwal.errors import UnavailableError
+from lance_gateway.gateway.observability import http as readiness_module
+from lance_gateway.memwal.errors import UnavailableError
 from tests.gateway.observability.conftest import Watch, Watched
 
 

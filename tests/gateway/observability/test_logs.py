@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyarrow import flight
 
-from gateway.observability import statements
+from lance_gateway.gateway.observability import statements
 from tests.gateway import rpc
 from tests.gateway.observability.conftest import Watch
 
@@ -32,7 +32,7 @@ def test_a_finished_statement_is_one_json_object(
     with flight.FlightClient(watched.uri) as client:
         rpc.query(client, "SELECT id\nFROM orders\nLIMIT 3")
     watched.server.shutdown()
-    (line,) = [one for one in lines(capsys.readouterr().err) if one["logger"] == "gateway.query"]
+    (line,) = [one for one in lines(capsys.readouterr().err) if one["logger"] == "lance_gateway.query"]
     assert len(str(line.pop("query_id"))) == 32
     assert str(line.pop("peer")).startswith("ipv4:127.0.0.1:")
     assert {
@@ -64,11 +64,11 @@ def test_slow_and_failed_statements_are_told_by_default(
         rpc.query(client, "SELECT sum(value) FROM generate_series(1, 3000000)")
     watched.server.shutdown()
     slow.server.shutdown()
-    said = [line for line in capsys.readouterr().err.splitlines() if "gateway.query" in line]
+    said = [line for line in capsys.readouterr().err.splitlines() if "lance_gateway.query" in line]
     assert len(said) == 2, said
-    assert "INFO gateway.query: query failed" in said[0]
+    assert "INFO lance_gateway.query: query failed" in said[0]
     assert "user=anonymous" in said[0]
-    assert "WARNING gateway.query: slow query finished after" in said[1]
+    assert "WARNING lance_gateway.query: slow query finished after" in said[1]
 
 
 def test_other_lines_of_the_thread_name_the_statement(
@@ -80,15 +80,19 @@ def test_other_lines_of_the_thread_name_the_statement(
         rpc.query(client, "SELECT 1 / (id - id) FROM orders")
     watched.server.shutdown()
     said = lines(capsys.readouterr().err)
-    assert not [one for one in said if one["logger"] == "gateway.query"]
-    assert all(one.get("query_id") is None for one in said if one["logger"] == "gateway.start.observability")
+    assert not [one for one in said if one["logger"] == "lance_gateway.query"]
+    assert all(
+        one.get("query_id") is None
+        for one in said
+        if one["logger"] == "lance_gateway.gateway.start.observability"
+    )
 
 
 def test_nobody_writes_lines_of_his_own(watch: Watch, lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Statements and errors that quote them are what somebody sent: line breaks, colours and all."""
     statements.configure("text", "INFO")
     watched = watch(lake)
-    forged = "2026-11-22 12:00:00,000 INFO gateway.audit: write finished: user 'olga', table 'orders', rows 9"
+    forged = "2026-11-22 12:00:00,000 INFO lance_gateway.audit: write finished: user 'olga', rows 9"
     with flight.FlightClient(watched.uri) as client:
         for text in (f'SELECT "x\n{forged}"', f'SELECT "x\r{forged}"', 'SELECT "\x1b[2J\x9b\u2028\u202e"'):
             with pytest.raises(Exception, match="No field named"):
@@ -97,7 +101,7 @@ def test_nobody_writes_lines_of_his_own(watch: Watch, lake: Path, capsys: pytest
             rpc.query(client, f'SELECT 1 FROM "sch\n{forged}".t')
     watched.server.shutdown()
     said = capsys.readouterr().err
-    assert "\\n2026-11-22 12:00:00,000 INFO gateway.audit" in said
+    assert "\\n2026-11-22 12:00:00,000 INFO lance_gateway.audit" in said
     assert all(line.isprintable() for line in said.removesuffix("\n").split("\n"))
     assert not [line for line in said.split("\n") if line.startswith("2026-11-22 12:00:00,000")]
 

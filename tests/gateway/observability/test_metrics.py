@@ -10,10 +10,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from pyarrow import flight
 
-from gateway.protocol.errors import find_status, to_client_error
-from memwal.errors import LanceGatewayError
-from planner.tables.shared.files import SharedFiles
-from protos import flight_sql_pb2 as sql
+from lance_gateway.gateway.protocol.errors import find_status, to_client_error
+from lance_gateway.memwal.errors import LanceGatewayError
+from lance_gateway.planner.tables.shared.files import SharedFiles
+from lance_gateway.protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 from tests.gateway.observability.conftest import Watch, Watched
 from tests.support.lake.tables import LsmTable, bucketed, key_field

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.observability.repeated_lines import RepeatedLines
+from lance_gateway.gateway.observability.repeated_lines import RepeatedLines
 
 
 class Clock:

@@ -8,14 +8,14 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from gateway.cli.client import GatewayClient
-from gateway.config import Flag, load
-from gateway.observability.system_tables import SystemSettings
-from gateway.statements.kill import parse_kill
-from memwal.errors import InvalidInputError
-from planner.access.rights import FullAccess
-from planner.engine import SessionSettings, first_word
-from protos import flight_sql_pb2 as sql
+from lance_gateway.gateway.cli.client import GatewayClient
+from lance_gateway.gateway.config import Flag, load
+from lance_gateway.gateway.observability.system_tables import SystemSettings
+from lance_gateway.gateway.statements.kill import parse_kill
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.planner.access.rights import FullAccess
+from lance_gateway.planner.engine import SessionSettings, first_word
+from lance_gateway.protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 from tests.gateway.observability.conftest import Watched
 from tests.gateway.observability.people import guarded

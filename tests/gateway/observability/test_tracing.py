@@ -17,7 +17,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from pyarrow import flight
 
-from protos import flight_sql_pb2 as sql
+from lance_gateway.protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 from tests.gateway.observability.conftest import Watch
 
@@ -193,7 +193,7 @@ def test_a_collector_that_is_gone_keeps_no_statement_from_running(watch: Watch, 
 @pytest.mark.slow
 def test_without_a_collector_nothing_is_loaded() -> None:
     script = (
-        "import sys, gateway.start.run_server, gateway.start.observability;"
+        "import sys, lance_gateway.gateway.start.run_server, lance_gateway.gateway.start.observability;"
         "print(sorted(one for one in sys.modules if one.startswith('opentelemetry')))"
     )
     run = subprocess.run(

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from pyarrow import flight
 
-from gateway.observability import statements
-from planner.engine import PreparedQuery, QueryEngine
-from planner.tables.state.catalog import Catalog
-from protos import flight_sql_pb2 as sql
+from lance_gateway.gateway.observability import statements
+from lance_gateway.planner.engine import PreparedQuery, QueryEngine
+from lance_gateway.planner.tables.state.catalog import Catalog
+from lance_gateway.protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 from tests.gateway.observability.conftest import Watch, Watched
 from tests.gateway.observability.test_tracing import Collector, attributes
@@ -166,7 +166,7 @@ def test_each_write_is_one_line_without_its_values(
         rpc.end(client, transaction, rpc.COMMIT)
     watched.server.shutdown()
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
-    audited = [line for line in lines if line["logger"] == "gateway.audit"]
+    audited = [line for line in lines if line["logger"] == "lance_gateway.audit"]
     assert [
         (line["user"], line["table"], line.get("rows_affected"), line["state"], line["succeeded"])
         for line in audited

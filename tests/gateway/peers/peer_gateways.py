@@ -9,17 +9,17 @@ from pathlib import Path
 import lance
 import pyarrow as pa
 
-from gateway.auth.calls import Security
-from gateway.auth.tls import read_tls_arguments
-from gateway.config.sections.serving import TlsSection
-from gateway.peers.forwarding import ForwardedRows, Forwarding
-from gateway.peers.peer_identity import PeerToken, Trust
-from gateway.server import GatewayServer
-from memwal.errors import UnavailableError
-from memwal.writing import OwnershipPolicy, TableWriter, WriteOptions
-from memwal.writing.observing import RegionStats
-from planner.engine import PreparedQuery, QueryEngine
-from planner.tables.state.catalog import Catalog
+from lance_gateway.gateway.auth.calls import Security
+from lance_gateway.gateway.auth.tls import read_tls_arguments
+from lance_gateway.gateway.config.sections.serving import TlsSection
+from lance_gateway.gateway.peers.forwarding import ForwardedRows, Forwarding
+from lance_gateway.gateway.peers.peer_identity import PeerToken, Trust
+from lance_gateway.gateway.server import GatewayServer
+from lance_gateway.memwal.errors import UnavailableError
+from lance_gateway.memwal.writing import OwnershipPolicy, TableWriter, WriteOptions
+from lance_gateway.memwal.writing.observing import RegionStats
+from lance_gateway.planner.engine import PreparedQuery, QueryEngine
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.support.lake import manifests
 from tests.support.lake.tables import key_field
 from tests.support.processes.ports import find_free_port

@@ -11,20 +11,20 @@ import pytest
 import trustme
 from pyarrow import flight
 
-import gateway.peers.forwarding
-from gateway.auth.calls import Security
-from gateway.config.sections.serving import TlsSection
-from gateway.peers.forwarding import ForwardedRows, Forwarding
-from gateway.peers.peer_identity import PeerToken, Trust
-from memwal.errors import InvalidInputError
-from memwal.writing import Changes, NotOwnerError, OutcomeUnknownError, OwnershipPolicy
-from memwal.writing.options import UnreachableError
-from planner.bridge.run_control import RunControl
-from planner.engine import PreparedWrite
-from planner.writes.transactions.transaction import Transaction
-from protos import flight_sql_pb2 as sql
-from protos import forwarding_pb2 as wire
-from protos.flight_sql import pack
+from lance_gateway.gateway.auth.calls import Security
+from lance_gateway.gateway.config.sections.serving import TlsSection
+from lance_gateway.gateway.peers import forwarding
+from lance_gateway.gateway.peers.forwarding import ForwardedRows, Forwarding
+from lance_gateway.gateway.peers.peer_identity import PeerToken, Trust
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.memwal.writing import Changes, NotOwnerError, OutcomeUnknownError, OwnershipPolicy
+from lance_gateway.memwal.writing.options import UnreachableError
+from lance_gateway.planner.bridge.run_control import RunControl
+from lance_gateway.planner.engine import PreparedWrite
+from lance_gateway.planner.writes.transactions.transaction import Transaction
+from lance_gateway.protos import flight_sql_pb2 as sql
+from lance_gateway.protos import forwarding_pb2 as wire
+from lance_gateway.protos.flight_sql import pack
 from tests.gateway.auth.conftest import write_tls
 from tests.gateway.peers.peer_gateways import TABLE, TOKEN, Peer, epochs, make_table, peer
 from tests.support.processes.ports import find_free_port
@@ -257,7 +257,7 @@ class TestExactlyOnce:
     def test_an_owner_that_went_away_with_the_rows_leaves_the_outcome_unknown(
         self, root: Path, opened: Open, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(gateway.peers.forwarding, "_RETRY_SECONDS", 0.1)
+        monkeypatch.setattr(forwarding, "_RETRY_SECONDS", 0.1)
         make_table(root, keyed=False)
         owner = owning(opened(receiving=lambda catalog: _Faulty(catalog, after=99)))
         other = opened()

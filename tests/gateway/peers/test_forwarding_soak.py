@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from protos import flight_sql_pb2 as sql
+from lance_gateway.protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 from tests.gateway.peers.peer_gateways import TABLE, make_table
 from tests.support.processes.gateways import EngineGateway

@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from gateway.peers.forwarding import OnceExecutor
-from memwal.errors import InvalidInputError, PreconditionError
+from lance_gateway.gateway.peers.forwarding import OnceExecutor
+from lance_gateway.memwal.errors import InvalidInputError, PreconditionError
 
 ID = b"0123456789abcdef"
 

@@ -12,12 +12,12 @@ import lance
 import pyarrow as pa
 import pytest
 
-from gateway.peers.forwarding import Forwarding
-from gateway.peers.peer_identity import PeerToken, Trust
-from memwal.errors import UnavailableError
-from memwal.writing import NotOwnerError, OwnershipPolicy
-from memwal.writing.options import UnreachableError
-from planner.engine import PreparedQuery
+from lance_gateway.gateway.peers.forwarding import Forwarding
+from lance_gateway.gateway.peers.peer_identity import PeerToken, Trust
+from lance_gateway.memwal.errors import UnavailableError
+from lance_gateway.memwal.writing import NotOwnerError, OwnershipPolicy
+from lance_gateway.memwal.writing.options import UnreachableError
+from lance_gateway.planner.engine import PreparedQuery
 from tests.gateway.peers.peer_gateways import TABLE, Peer, epochs, make_table, peer
 from tests.support.lake import manifests
 from tests.support.processes.ports import find_free_port

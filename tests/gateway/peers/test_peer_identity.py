@@ -2,10 +2,10 @@
 
 import pytest
 
-from gateway.auth.credentials import Basic, Bearer
-from gateway.peers import peer_identity
-from gateway.peers.peer_identity import PEER, NoAccess, PeerToken
-from memwal.errors import InvalidInputError
+from lance_gateway.gateway.auth.credentials import Basic, Bearer
+from lance_gateway.gateway.peers import peer_identity
+from lance_gateway.gateway.peers.peer_identity import PEER, NoAccess, PeerToken
+from lance_gateway.memwal.errors import InvalidInputError
 
 URL = "grpc://gateway-1:31337"
 SECRET = "correct-horse-battery-staple"

@@ -10,8 +10,8 @@ import httpx
 import pytest
 from pyarrow import flight
 
-from gateway.protocol.open_uploads import close_crowd, parse_peer
-from gateway.server import GatewayServer
+from lance_gateway.gateway.protocol.open_uploads import close_crowd, parse_peer
+from lance_gateway.gateway.server import GatewayServer
 from tests.gateway import rpc
 from tests.support.processes.ports import find_free_port
 from tests.support.processes.servers import GatewayProcess, fetch, open_connection

@@ -12,10 +12,10 @@ import pytest
 from adbc_driver_manager import AdbcStatusCode
 from pyarrow import flight
 
-from gateway.protocol.errors import to_client_error, translate_errors
-from gateway.protocol.limits import Limits
-from gateway.server import GatewayServer
-from memwal.errors import (
+from lance_gateway.gateway.protocol.errors import to_client_error, translate_errors
+from lance_gateway.gateway.protocol.limits import Limits
+from lance_gateway.gateway.server import GatewayServer
+from lance_gateway.memwal.errors import (
     CorruptDataError,
     InvalidInputError,
     LanceGatewayError,
@@ -24,8 +24,8 @@ from memwal.errors import (
     UnavailableError,
     UnsupportedError,
 )
-from protos import flight_sql_pb2 as sql
-from protos.flight_sql import format_error
+from lance_gateway.protos import flight_sql_pb2 as sql
+from lance_gateway.protos.flight_sql import format_error
 from tests.gateway import rpc
 from tests.gateway.conftest import ORDER_COUNT, serving
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from gateway.protocol.limits import ExpiringCache
-from memwal.errors import InvalidInputError
+from lance_gateway.gateway.protocol.limits import ExpiringCache
+from lance_gateway.memwal.errors import InvalidInputError
 
 
 class Clock:

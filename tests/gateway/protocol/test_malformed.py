@@ -8,8 +8,8 @@ from google.protobuf.any_pb2 import Any as Envelope
 from google.protobuf.message import Message
 from pyarrow import flight
 
-from protos import flight_pb2
-from protos import flight_sql_pb2 as sql
+from lance_gateway.protos import flight_pb2
+from lance_gateway.protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 from tests.gateway.protocol.test_errors import assert_clean
 

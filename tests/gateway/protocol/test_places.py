@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from pyarrow import flight
 
-from gateway.protocol.errors import to_client_error
-from gateway.protocol.places import Places
-from memwal.errors import CorruptDataError
-from memwal.storage.files import Storage
-from protos import flight_sql_pb2 as sql
-from protos import gateway_pb2 as own
-from protos import snapshot_pb2
+from lance_gateway.gateway.protocol.errors import to_client_error
+from lance_gateway.gateway.protocol.places import Places
+from lance_gateway.memwal.errors import CorruptDataError
+from lance_gateway.memwal.storage.files import Storage
+from lance_gateway.protos import flight_sql_pb2 as sql
+from lance_gateway.protos import gateway_pb2 as own
+from lance_gateway.protos import snapshot_pb2
 from tests.gateway import rpc
 from tests.gateway.conftest import serving
 from tests.gateway.protocol.test_errors import assert_clean

@@ -13,11 +13,11 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from gateway.auth.gateway_tokens import create_token
-from gateway.protocol.limits import Limits
-from gateway.protocol.open_uploads import OpenUploads, close_quiet_connections, parse_peer
-from memwal.errors import UnavailableError
-from protos import flight_sql_pb2 as sql
+from lance_gateway.gateway.auth.gateway_tokens import create_token
+from lance_gateway.gateway.protocol.limits import Limits
+from lance_gateway.gateway.protocol.open_uploads import OpenUploads, close_quiet_connections, parse_peer
+from lance_gateway.memwal.errors import UnavailableError
+from lance_gateway.protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 from tests.gateway.auth.conftest import Clock
 from tests.support.processes.servers import GatewayProcess

@@ -3,8 +3,8 @@
 import pyarrow as pa
 import pytest
 
-from gateway.protocol.sql_types import ALL_TYPES, SqlType, find_type_name, precision_and_scale
-from memwal.errors import InvalidInputError
+from lance_gateway.gateway.protocol.sql_types import ALL_TYPES, SqlType, find_type_name, precision_and_scale
+from lance_gateway.memwal.errors import InvalidInputError
 
 NAMES = [
     (pa.null(), "NULL", None, None),

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from gateway.config import Flag, load
-from gateway.server import GatewayServer
-from gateway.start.observability import Observability
-from memwal.errors import UnavailableError
-from memwal.storage.time_limits import StorageLimits
-from planner.tables.state.catalog import Catalog
+from lance_gateway.gateway.config import Flag, load
+from lance_gateway.gateway.server import GatewayServer
+from lance_gateway.gateway.start.observability import Observability
+from lance_gateway.memwal.errors import UnavailableError
+from lance_gateway.memwal.storage.time_limits import StorageLimits
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.gateway import rpc
 from tests.gateway.protocol.test_errors import assert_clean
 from tests.gateway.protocol.test_places import told

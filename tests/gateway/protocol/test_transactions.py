@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from gateway.protocol.limits import Limits
-from gateway.protocol.open_uploads import Peer, list_connected_peers
-from gateway.server import GatewayServer
-from gateway.statements.open_transactions import OpenTransactions
-from memwal.errors import NotFoundError, PreconditionError, ResourcesExhaustedError
-from protos import flight_sql_pb2 as sql
+from lance_gateway.gateway.protocol.limits import Limits
+from lance_gateway.gateway.protocol.open_uploads import Peer, list_connected_peers
+from lance_gateway.gateway.server import GatewayServer
+from lance_gateway.gateway.statements.open_transactions import OpenTransactions
+from lance_gateway.memwal.errors import NotFoundError, PreconditionError, ResourcesExhaustedError
+from lance_gateway.protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 from tests.gateway.conftest import serving
 from tests.gateway.rpc import COMMIT, ROLLBACK, begin, end

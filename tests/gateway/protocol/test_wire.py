@@ -8,13 +8,13 @@ import pytest
 from google.protobuf.message import Message
 from pyarrow import flight
 
-from gateway.protocol.commands import decode_settings, encode_settings
-from gateway.protocol.wire import decode, unpack
-from memwal.errors import InvalidInputError
-from planner.engine import SessionSettings
-from protos import flight_pb2, gateway_pb2
-from protos import flight_sql_pb2 as sql
-from protos.flight_sql import pack
+from lance_gateway.gateway.protocol.commands import decode_settings, encode_settings
+from lance_gateway.gateway.protocol.wire import decode, unpack
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.planner.engine import SessionSettings
+from lance_gateway.protos import flight_pb2, gateway_pb2
+from lance_gateway.protos import flight_sql_pb2 as sql
+from lance_gateway.protos.flight_sql import pack
 
 SQL = "type.googleapis.com/arrow.flight.protocol.sql."
 # message -> the name under which it is packed, and its bytes by the protocol's field numbers

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config import Flag, load
-from gateway.config.effective_values import render_reference
-from gateway.config.loader import ConfigError
-from gateway.config.schema import choose_http_port
-from gateway.protocol.limits import Limits
-from gateway.start.run_server import create_limits
-from memwal.quantities import parse_seconds, parse_size
+from lance_gateway.gateway.config import Flag, load
+from lance_gateway.gateway.config.effective_values import render_reference
+from lance_gateway.gateway.config.loader import ConfigError
+from lance_gateway.gateway.config.schema import choose_http_port
+from lance_gateway.gateway.protocol.limits import Limits
+from lance_gateway.gateway.start.run_server import create_limits
+from lance_gateway.memwal.quantities import parse_seconds, parse_size
 
 PROGRAM = str(Path(sys.executable).with_name("lance-gateway"))
 ROOT = Flag("--root", "root", "/tables")

@@ -7,7 +7,7 @@ import pytest
 
 _IMPORTED_WITHOUT_THREADS = """
 import os, pathlib
-import gateway.server
+import lance_gateway.gateway.server
 names = [path.joinpath("comm").read_text() for path in pathlib.Path("/proc/self/task").iterdir()]
 assert not [name for name in names if name.startswith("tokio")], names
 """

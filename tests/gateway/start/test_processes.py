@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.loader import Flag, load
-from gateway.start.processes import Processes, plan_processes
+from lance_gateway.gateway.config.loader import Flag, load
+from lance_gateway.gateway.start.processes import Processes, plan_processes
 
 MIB = 1 << 20
 

@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from gateway.config.loader import Flag, load
-from gateway.config.schema import GatewayConfig
-from gateway.start.opening import open_catalog
-from memwal.errors import CorruptDataError, PreconditionError
-from memwal.storage import root_format
-from memwal.storage.root_format import MARK
-from memwal.writing import WriteOptions
-from pipeline.jobs.lake import Lake
+from lance_gateway.gateway.config.loader import Flag, load
+from lance_gateway.gateway.config.schema import GatewayConfig
+from lance_gateway.gateway.start.opening import open_catalog
+from lance_gateway.memwal.errors import CorruptDataError, PreconditionError
+from lance_gateway.memwal.storage import root_format
+from lance_gateway.memwal.storage.root_format import MARK
+from lance_gateway.memwal.writing import WriteOptions
+from lance_gateway.pipeline.jobs.lake import Lake
 from tests.support.processes.gateways import EngineGateway
 from tests.support.processes.ports import find_free_port
 from tests.support.processes.servers import GatewayProcess, open_connection

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from protos import flight_sql_pb2 as sql
+from lance_gateway.protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 
 PROGRAM = str(Path(sys.executable).with_name("lance-gateway"))
@@ -146,7 +146,7 @@ def test_a_client_that_is_killed_leaves_a_server_that_serves_on(lake: Path) -> N
     script = f"""
 import sys
 from pyarrow import flight
-from protos import flight_sql_pb2 as sql
+from lance_gateway.protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 
 with flight.FlightClient(sys.argv[1]) as client:

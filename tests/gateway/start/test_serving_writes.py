@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from memwal.writing import OwnershipPolicy
-from protos import flight_sql_pb2 as sql
-from protos import mem_wal_pb2
+from lance_gateway.memwal.writing import OwnershipPolicy
+from lance_gateway.protos import flight_sql_pb2 as sql
+from lance_gateway.protos import mem_wal_pb2
 from tests.gateway import rpc
 from tests.gateway.peers.peer_gateways import TABLE, epochs, make_table, peer
 from tests.support.lake import manifests

@@ -8,7 +8,7 @@ import psutil
 import pytest
 from pyarrow import flight
 
-from protos import flight_sql_pb2 as sql
+from lance_gateway.protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 from tests.gateway.execution.test_running_queries import ENDLESS, ENDLESS_IN_TWO_STEPS, TRICKLE, Background
 from tests.support.processes.servers import GatewayProcess

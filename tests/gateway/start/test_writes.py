@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config import Flag, load
-from gateway.start.opening import Writing, open_writing
-from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError
-from memwal.writing import OwnershipPolicy, WriteOptions
+from lance_gateway.gateway.config import Flag, load
+from lance_gateway.gateway.start.opening import Writing, open_writing
+from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError
+from lance_gateway.memwal.writing import OwnershipPolicy, WriteOptions
 
 SECRET = "0123456789abcdef"
 

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import flight
 
-from protos import flight_sql_pb2 as sql
+from lance_gateway.protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 from tests.support.processes.servers import fetch
 

@@ -5,9 +5,14 @@ from collections.abc import Generator
 import pyarrow as pa
 import pytest
 
-from gateway.statements.following import SharedSteps
-from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError, UnsupportedError
-from planner.binding.changes.followed import read_followed_changes
+from lance_gateway.gateway.statements.following import SharedSteps
+from lance_gateway.memwal.errors import (
+    InvalidInputError,
+    LanceGatewayError,
+    UnavailableError,
+    UnsupportedError,
+)
+from lance_gateway.planner.binding.changes.followed import read_followed_changes
 
 SMALL, LARGE = (pa.record_batch({"v": pa.array(range(size), pa.int64())}) for size in (3, 200_000))
 

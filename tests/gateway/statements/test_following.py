@@ -15,10 +15,10 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from gateway.auth.calls import Security
-from gateway.auth.policy import parse_policy
-from gateway.protocol.identity import Identity
-from protos import flight_sql_pb2 as sql
+from lance_gateway.gateway.auth.calls import Security
+from lance_gateway.gateway.auth.policy import parse_policy
+from lance_gateway.gateway.protocol.identity import Identity
+from lance_gateway.protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 from tests.gateway.conftest import serving
 from tests.gateway.statements.copies import DONE, Copy, create_table, read_step, read_token, write_randomly

@@ -19,8 +19,8 @@ import psutil
 import pytest
 from pyarrow import flight
 
-from memwal.regions.wal import wal_entry_path
-from protos import flight_sql_pb2 as sql
+from lance_gateway.memwal.regions.wal import wal_entry_path
+from lance_gateway.protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 from tests.gateway.statements.copies import DONE, Copy, create_table
 from tests.support.lake import manifests

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from gateway.protocol.limits import Limits
-from gateway.server import GatewayServer
-from planner.plans.dataframes import Frames
-from protos import flight_sql_pb2 as sql
+from lance_gateway.gateway.protocol.limits import Limits
+from lance_gateway.gateway.server import GatewayServer
+from lance_gateway.planner.plans.dataframes import Frames
+from lance_gateway.protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 from tests.gateway.conftest import TYPES, serving
 

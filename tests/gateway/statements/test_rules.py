@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from protos import flight_sql_pb2 as sql
+from lance_gateway.protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 from tests.gateway.peers.peer_gateways import Peer, peer
 from tests.support.processes.gateways import EngineGateway

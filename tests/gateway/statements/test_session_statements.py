@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import flight
 
-from gateway.cli.client import GatewayClient
-from gateway.protocol.commands import Call
-from gateway.protocol.identity import ANONYMOUS
-from gateway.protocol.limits import Limits
-from gateway.sessions import DEFAULTS, Sessions
-from gateway.statements.session.statements import SessionStatements
-from memwal.errors import LanceGatewayError
-from planner.access.rights import FULL_ACCESS
+from lance_gateway.gateway.cli.client import GatewayClient
+from lance_gateway.gateway.protocol.commands import Call
+from lance_gateway.gateway.protocol.identity import ANONYMOUS
+from lance_gateway.gateway.protocol.limits import Limits
+from lance_gateway.gateway.sessions import DEFAULTS, Sessions
+from lance_gateway.gateway.statements.session.statements import SessionStatements
+from lance_gateway.memwal.errors import LanceGatewayError
+from lance_gateway.planner.access.rights import FULL_ACCESS
 from tests.gateway import rpc
 from tests.gateway.protocol.test_errors import assert_clean
 from tests.support.processes.servers import open_connection

@@ -10,16 +10,16 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from gateway.cli.client import GatewayClient
-from gateway.protocol.commands import Call
-from gateway.protocol.identity import ANONYMOUS, Identity
-from gateway.protocol.limits import Limits
-from gateway.sessions import COOKIE, OFFER, Sessions, read_session
-from memwal.errors import InvalidInputError, NotFoundError
-from planner.access.rights import FULL_ACCESS
-from planner.engine import SessionSettings
-from protos import flight_pb2
-from protos import flight_sql_pb2 as sql
+from lance_gateway.gateway.cli.client import GatewayClient
+from lance_gateway.gateway.protocol.commands import Call
+from lance_gateway.gateway.protocol.identity import ANONYMOUS, Identity
+from lance_gateway.gateway.protocol.limits import Limits
+from lance_gateway.gateway.sessions import COOKIE, OFFER, Sessions, read_session
+from lance_gateway.memwal.errors import InvalidInputError, NotFoundError
+from lance_gateway.planner.access.rights import FULL_ACCESS
+from lance_gateway.planner.engine import SessionSettings
+from lance_gateway.protos import flight_pb2
+from lance_gateway.protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 from tests.support.processes.servers import open_connection
 

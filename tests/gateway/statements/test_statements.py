@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from gateway.protocol.commands import decode_settings
-from gateway.server import GatewayServer
-from protos import flight_sql_pb2 as sql
-from protos import gateway_pb2 as own
+from lance_gateway.gateway.protocol.commands import decode_settings
+from lance_gateway.gateway.server import GatewayServer
+from lance_gateway.protos import flight_sql_pb2 as sql
+from lance_gateway.protos import gateway_pb2 as own
 from tests.gateway import rpc
 from tests.gateway.conftest import ORDER_COUNT, TYPES, serving, typed_rows
 from tests.support.lake.tables import LsmTable, bucketed, key_field

@@ -6,7 +6,7 @@ from datafusion import SessionContext
 from datafusion.substrait import Serde
 from pyarrow import flight
 
-from protos import flight_sql_pb2 as sql
+from lance_gateway.protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 
 ORDERS = pa.schema({"id": pa.int64(), "customer": pa.string(), "amount": pa.float64()})

@@ -13,16 +13,16 @@ import pytest
 from adbc_driver_flightsql import dbapi as flightsql
 from pyarrow import flight
 
-from gateway.auth.calls import Security
-from gateway.auth.policy import parse_policy
-from gateway.cli.client import GatewayClient
-from gateway.protocol.identity import ANONYMOUS
-from gateway.protocol.limits import Limits
-from gateway.server import GatewayServer
-from planner.engine import QueryEngine
-from planner.tables.local.temporary import TemporaryOptions, TemporaryTables
-from planner.tables.state.catalog import Catalog
-from protos import flight_sql_pb2 as sql
+from lance_gateway.gateway.auth.calls import Security
+from lance_gateway.gateway.auth.policy import parse_policy
+from lance_gateway.gateway.cli.client import GatewayClient
+from lance_gateway.gateway.protocol.identity import ANONYMOUS
+from lance_gateway.gateway.protocol.limits import Limits
+from lance_gateway.gateway.server import GatewayServer
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.tables.local.temporary import TemporaryOptions, TemporaryTables
+from lance_gateway.planner.tables.state.catalog import Catalog
+from lance_gateway.protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 from tests.support.processes.servers import GatewayProcess, fetch, open_connection
 

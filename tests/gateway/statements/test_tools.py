@@ -11,9 +11,9 @@ import lance
 import pyarrow as pa
 import pytest
 
-from gateway.server import GatewayServer
-from planner.engine import QueryEngine
-from planner.tables.state.catalog import Catalog
+from lance_gateway.gateway.server import GatewayServer
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.planner.titled import Case, read_titled
 from tests.support.lake.tables import key_field
 

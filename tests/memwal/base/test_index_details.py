@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from lance.file import LanceFileWriter
 
-from memwal.base.index_details import (
+from lance_gateway.memwal.base.index_details import (
     BaseManifest,
     MemWalIndexDetails,
     RegionField,
@@ -21,10 +21,10 @@ from memwal.base.index_details import (
     read_base_manifest,
     read_index_details,
 )
-from memwal.errors import CorruptDataError, InvalidInputError, NotFoundError
-from memwal.regions.manifest import FlushedGeneration
-from memwal.regions.region_snapshots import decode_region_snapshots
-from memwal.storage.files import Storage, generation_directory
+from lance_gateway.memwal.errors import CorruptDataError, InvalidInputError, NotFoundError
+from lance_gateway.memwal.regions.manifest import FlushedGeneration
+from lance_gateway.memwal.regions.region_snapshots import decode_region_snapshots
+from lance_gateway.memwal.storage.files import Storage, generation_directory
 from tests.memwal.written import WrittenTable, keyed_schema
 
 BUCKETS = RegionField("bucket", (0,), "bucket", None, "int32", {"num_buckets": "4"})

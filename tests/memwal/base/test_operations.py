@@ -6,7 +6,7 @@ from pathlib import Path
 import lance
 import pyarrow as pa
 
-from memwal.base.versions import read_operation_name
+from lance_gateway.memwal.base.versions import read_operation_name
 
 ROWS = pa.table({"id": list(range(1000))})
 

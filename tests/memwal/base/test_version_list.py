@@ -8,9 +8,14 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.base.version_list import CommittedVersion, list_manifests, list_versions, read_commit_time
-from memwal.errors import CorruptDataError
-from memwal.storage.files import Storage, base_manifest_paths
+from lance_gateway.memwal.base.version_list import (
+    CommittedVersion,
+    list_manifests,
+    list_versions,
+    read_commit_time,
+)
+from lance_gateway.memwal.errors import CorruptDataError
+from lance_gateway.memwal.storage.files import Storage, base_manifest_paths
 
 ROWS = pa.table({"id": list(range(10))})
 

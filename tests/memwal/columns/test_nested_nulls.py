@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from memwal.columns.nested_nulls import push_nulls_down
+from lance_gateway.memwal.columns.nested_nulls import push_nulls_down
 from tests.support.null_structs import null_structs
 
 STRUCT = pa.StructArray.from_arrays([pa.array([1, 2, 3])], names=["a"], mask=pa.array([False, True, False]))

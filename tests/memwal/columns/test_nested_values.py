@@ -5,9 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from memwal.columns.json_values import decode_json, encode_json, normalize_json
-from memwal.columns.nested_fields import map_values, replace_fields
-from memwal.errors import InvalidInputError
+from lance_gateway.memwal.columns.json_values import decode_json, encode_json, normalize_json
+from lance_gateway.memwal.columns.nested_fields import map_values, replace_fields
+from lance_gateway.memwal.errors import InvalidInputError
 
 NUMBER, TEXT = pa.int64(), pa.string()
 

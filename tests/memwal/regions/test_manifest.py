@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from memwal.errors import CorruptDataError, InvalidInputError, UnavailableError
-from memwal.regions.manifest import (
+from lance_gateway.memwal.errors import CorruptDataError, InvalidInputError, UnavailableError
+from lance_gateway.memwal.regions.manifest import (
     FlushedGeneration,
     RegionManifest,
     ReplayStart,
@@ -22,8 +22,8 @@ from memwal.regions.manifest import (
     read_latest_manifests,
     version_hint_path,
 )
-from memwal.storage.files import Storage
-from protos import mem_wal_pb2
+from lance_gateway.memwal.storage.files import Storage
+from lance_gateway.protos import mem_wal_pb2
 from tests.memwal.written import WrittenTable
 
 REGION = "0b0c7a52-53a9-4d6c-8f0e-5a6b1c1f0a11"

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from memwal.base.index_details import MemWalIndexDetails
-from memwal.errors import PreconditionError
-from memwal.regions.generation_numbers import (
+from lance_gateway.memwal.base.index_details import MemWalIndexDetails
+from lance_gateway.memwal.errors import PreconditionError
+from lance_gateway.memwal.regions.generation_numbers import (
     EVERYTHING,
     RegionMismatchError,
     check_generations,
@@ -18,8 +18,8 @@ from memwal.regions.generation_numbers import (
     is_given_up,
     is_restarted,
 )
-from memwal.regions.manifest import FlushedGeneration, RegionManifest, commit_manifest
-from memwal.storage.files import Storage
+from lance_gateway.memwal.regions.manifest import FlushedGeneration, RegionManifest, commit_manifest
+from lance_gateway.memwal.storage.files import Storage
 
 REGION = "0b0c7a52-53a9-4d6c-8f0e-5a6b1c1f0a11"
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from memwal.base.index_details import RegionField, RegionSpec
-from memwal.regions.manifest import RegionManifest
-from memwal.regions.region_ids import (
+from lance_gateway.memwal.base.index_details import RegionField, RegionSpec
+from lance_gateway.memwal.regions.manifest import RegionManifest
+from lance_gateway.memwal.regions.region_ids import (
     can_be_identity_region,
     derive_lancedb_region_id,
     derive_own_region_id,
@@ -13,7 +13,7 @@ from memwal.regions.region_ids import (
     infer_region_values,
     is_retired,
 )
-from memwal.transforms.buckets import BucketHash
+from lance_gateway.memwal.transforms.buckets import BucketHash
 
 BUCKET = RegionSpec(1, (RegionField("bucket", (0,), "bucket", None, "int32", {"num_buckets": "4"}),))
 IDENTITY = RegionSpec(1, (RegionField("bucket", (0,), "identity", None, "int64"),))

@@ -6,9 +6,9 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 
-from memwal.errors import CorruptDataError, InvalidInputError
-from memwal.regions.manifest import manifest_path, parse_manifest_version
-from memwal.regions.wal import (
+from lance_gateway.memwal.errors import CorruptDataError, InvalidInputError
+from lance_gateway.memwal.regions.manifest import manifest_path, parse_manifest_version
+from lance_gateway.memwal.regions.wal import (
     WalEntry,
     find_last_wal_position,
     parse_wal_entry_position,

@@ -6,9 +6,9 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from memwal.errors import InvalidInputError
-from memwal.rules import DEFAULT, ColumnDefault, DefaultValues, list_defaults
-from memwal.rules.defaults import Change
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.memwal.rules import DEFAULT, ColumnDefault, DefaultValues, list_defaults
+from lance_gateway.memwal.rules.defaults import Change
 
 
 @pytest.mark.parametrize(

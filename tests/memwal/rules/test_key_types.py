@@ -6,8 +6,8 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.creating.columns import PRIMARY_KEY, declare_key
-from memwal.errors import UnsupportedError
+from lance_gateway.memwal.creating.columns import PRIMARY_KEY, declare_key
+from lance_gateway.memwal.errors import UnsupportedError
 
 KINDS = [
     *(pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()),

@@ -6,8 +6,8 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.errors import CorruptDataError, InvalidInputError
-from memwal.rules import (
+from lance_gateway.memwal.errors import CorruptDataError, InvalidInputError
+from lance_gateway.memwal.rules import (
     CONSTRAINT,
     IS_JSON,
     IS_UUID,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from memwal.errors import InvalidInputError, UnavailableError, UnsupportedError
-from memwal.storage.files import (
+from lance_gateway.memwal.errors import InvalidInputError, UnavailableError, UnsupportedError
+from lance_gateway.memwal.storage.files import (
     Entry,
     Storage,
     base_manifest_paths,

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from memwal.storage import jobs
-from memwal.storage.files import Storage
-from memwal.storage.jobs import EXPIRY_SECONDS, JOBS, JobRecord, RunningJobs
-from memwal.storage.table_names import TableName
+from lance_gateway.memwal.storage import jobs
+from lance_gateway.memwal.storage.files import Storage
+from lance_gateway.memwal.storage.jobs import EXPIRY_SECONDS, JOBS, JobRecord, RunningJobs
+from lance_gateway.memwal.storage.table_names import TableName
 
 RECORD = json.loads(JobRecord("x", "k", "t", "", 0, 1, "", 0.0, "", "", 1).encode())
 ORDERS = TableName("orders", "sales")

@@ -13,8 +13,8 @@ from urllib.parse import unquote
 
 import pytest
 
-from memwal.errors import InvalidInputError
-from memwal.storage.files import Storage
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.memwal.storage.files import Storage
 
 KEY = "c2VjcmV0IGtleQ=="
 

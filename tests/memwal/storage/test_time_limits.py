@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from memwal.errors import InvalidInputError
-from memwal.storage.files import Storage
-from memwal.storage.time_limits import StorageLimits
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.memwal.storage.files import Storage
+from lance_gateway.memwal.storage.time_limits import StorageLimits
 
 
 def test_limits_become_storage_options():

@@ -4,9 +4,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from memwal.base.index_details import RegionField, RegionSpec
-from memwal.transforms.buckets import BucketHash
-from memwal.transforms.transforms import compute_region_values
+from lance_gateway.memwal.base.index_details import RegionField, RegionSpec
+from lance_gateway.memwal.transforms.buckets import BucketHash
+from lance_gateway.memwal.transforms.transforms import compute_region_values
 
 
 def field_of(

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memwal.base.index_details import RegionField
-from memwal.transforms.agreement import is_trusted, list_reading_types, list_readings
-from memwal.transforms.buckets import Bucket, MultiBucket
-from memwal.transforms.transforms import DatePart, Expression, Identity, Truncate, Unsharded
+from lance_gateway.memwal.base.index_details import RegionField
+from lance_gateway.memwal.transforms.agreement import is_trusted, list_reading_types, list_readings
+from lance_gateway.memwal.transforms.buckets import Bucket, MultiBucket
+from lance_gateway.memwal.transforms.transforms import DatePart, Expression, Identity, Truncate, Unsharded
 
 PARTS = ("year", "month", "day", "hour")
 UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memwal.transforms.buckets import encode_little_endian, hash_as_lance, hash_as_published
+from lance_gateway.memwal.transforms.buckets import encode_little_endian, hash_as_lance, hash_as_published
 
 
 def whole(bits: int, *, signed: bool = True) -> st.SearchStrategy[int]:

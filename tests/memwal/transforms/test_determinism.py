@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from datafusion import Expr, SessionContext, col, udf
 
-from memwal.transforms.determinism import (
+from lance_gateway.memwal.transforms.determinism import (
     find_unstable_parts,
     has_unstable_call,
     is_deterministic,
@@ -123,7 +123,7 @@ def test_functions_have_listed_names_in_expressions() -> None:
 INSIDE_OF_DATAFUSION = """
 import pyarrow as pa
 from datafusion import SessionContext, udf
-from memwal.transforms.expressions import evaluate_expression
+from lance_gateway.memwal.transforms.expressions import evaluate_expression
 
 def successor(column):
     return evaluate_expression("col0 + 1", [column], len(column))

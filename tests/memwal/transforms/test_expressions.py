@@ -5,9 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow as pa
 import pytest
 
-from memwal.base.index_details import RegionField, RegionSpec
-from memwal.errors import InvalidInputError, UnsupportedError
-from memwal.transforms.transforms import build_transform, compute_region_values
+from lance_gateway.memwal.base.index_details import RegionField, RegionSpec
+from lance_gateway.memwal.errors import InvalidInputError, UnsupportedError
+from lance_gateway.memwal.transforms.transforms import build_transform, compute_region_values
 from tests.memwal.transforms.fields import field_of, values
 
 

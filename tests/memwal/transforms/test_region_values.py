@@ -6,10 +6,10 @@ import struct
 import pyarrow as pa
 import pytest
 
-from memwal.base.index_details import RegionField
-from memwal.errors import CorruptDataError, InvalidInputError, UnsupportedError
-from memwal.transforms.raw_values import decode_raw, encode_raw, parse_result_type
-from memwal.transforms.transforms import decode_region_value, encode_region_value
+from lance_gateway.memwal.base.index_details import RegionField
+from lance_gateway.memwal.errors import CorruptDataError, InvalidInputError, UnsupportedError
+from lance_gateway.memwal.transforms.raw_values import decode_raw, encode_raw, parse_result_type
+from lance_gateway.memwal.transforms.transforms import decode_region_value, encode_region_value
 
 LEAP_DAY = dt.datetime(2024, 2, 29, 5, 6)
 

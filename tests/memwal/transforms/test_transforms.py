@@ -11,10 +11,15 @@ import mmh3
 import pyarrow as pa
 import pytest
 
-from memwal.base.index_details import RegionField, RegionSpec
-from memwal.errors import InvalidInputError, UnsupportedError
-from memwal.transforms.buckets import BucketHash, MultiBucket, hash_as_lance
-from memwal.transforms.transforms import TRANSFORMS, Truncate, build_transform, compute_region_values
+from lance_gateway.memwal.base.index_details import RegionField, RegionSpec
+from lance_gateway.memwal.errors import InvalidInputError, UnsupportedError
+from lance_gateway.memwal.transforms.buckets import BucketHash, MultiBucket, hash_as_lance
+from lance_gateway.memwal.transforms.transforms import (
+    TRANSFORMS,
+    Truncate,
+    build_transform,
+    compute_region_values,
+)
 from tests.memwal.transforms.fields import field_of, values
 
 DATES = [dt.date(1969, 12, 31), dt.date(2024, 2, 29), dt.date(1, 1, 1), None]

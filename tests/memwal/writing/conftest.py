@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from memwal.writing import TableWriter, WriteOptions
+from lance_gateway.memwal.writing import TableWriter, WriteOptions
 from tests.memwal.written import WrittenTable, keyed_schema
 
 WAIT_SECONDS = 120.0

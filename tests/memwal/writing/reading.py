@@ -5,9 +5,9 @@ from typing import Any
 import lance
 import pyarrow as pa
 
-from memwal.regions.manifest import RegionManifest, list_regions, read_latest_manifest
-from memwal.regions.wal import WalEntry, find_last_wal_position, read_wal_entry
-from memwal.storage.files import generation_directory
+from lance_gateway.memwal.regions.manifest import RegionManifest, list_regions, read_latest_manifest
+from lance_gateway.memwal.regions.wal import WalEntry, find_last_wal_position, read_wal_entry
+from lance_gateway.memwal.storage.files import generation_directory
 from tests.memwal.written import WrittenTable
 
 

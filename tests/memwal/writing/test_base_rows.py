@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from memwal.writing import group_by_fragment
+from lance_gateway.memwal.writing import group_by_fragment
 
 
 @pytest.mark.parametrize(

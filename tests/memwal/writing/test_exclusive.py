@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow as pa
 import pytest
 
-from memwal.writing import Changes, FencedError, TableWriter
+from lance_gateway.memwal.writing import Changes, FencedError, TableWriter
 from tests.memwal.writing.reading import rows_by_key
 from tests.memwal.written import WrittenTable
 

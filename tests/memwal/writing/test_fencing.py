@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from memwal.errors import PreconditionError, UnavailableError
-from memwal.regions.manifest import commit_manifest
-from memwal.writing import Changes, FencedError, NotOwnerError, OwnershipPolicy, TableWriter
+from lance_gateway.memwal.errors import PreconditionError, UnavailableError
+from lance_gateway.memwal.regions.manifest import commit_manifest
+from lance_gateway.memwal.writing import Changes, FencedError, NotOwnerError, OwnershipPolicy, TableWriter
 from tests.memwal.writing.conftest import until
 from tests.memwal.writing.reading import log, rows_by_key
 from tests.memwal.written import WrittenTable

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from memwal.errors import InvalidInputError
-from memwal.writing import (
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.memwal.writing import (
     Changes,
     FencedError,
     NotOwnerError,

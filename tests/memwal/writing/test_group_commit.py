@@ -7,8 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from memwal.errors import InvalidInputError, PreconditionError, UnavailableError
-from memwal.writing import Changes, TableWriter
+from lance_gateway.memwal.errors import InvalidInputError, PreconditionError, UnavailableError
+from lance_gateway.memwal.writing import Changes, TableWriter
 from tests.memwal.writing.reading import log, rows_by_key
 from tests.memwal.written import WrittenTable
 

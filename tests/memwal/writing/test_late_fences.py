@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from memwal.regions.wal import find_appended_position, find_last_wal_position, wal_entry_path
-from memwal.writing import Changes, FencedError, TableWriter
-from memwal.writing.region.doubts import Arrival, check_arrival
+from lance_gateway.memwal.regions.wal import find_appended_position, find_last_wal_position, wal_entry_path
+from lance_gateway.memwal.writing import Changes, FencedError, TableWriter
+from lance_gateway.memwal.writing.region.doubts import Arrival, check_arrival
 from tests.memwal.writing.reading import log, rows_by_key
 from tests.memwal.written import WrittenTable
 

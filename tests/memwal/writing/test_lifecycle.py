@@ -12,8 +12,8 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.errors import InvalidInputError, NotFoundError, PreconditionError, UnavailableError
-from memwal.writing import Changes, TableWriter, WriteOptions
+from lance_gateway.memwal.errors import InvalidInputError, NotFoundError, PreconditionError, UnavailableError
+from lance_gateway.memwal.writing import Changes, TableWriter, WriteOptions
 from tests.memwal.writing.conftest import until
 from tests.memwal.writing.reading import log, rows_by_key
 from tests.memwal.written import WrittenTable

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from memwal.errors import InvalidInputError, UnavailableError
-from memwal.writing.region.requests import Request, RequestQueue, run_requests
+from lance_gateway.memwal.errors import InvalidInputError, UnavailableError
+from lance_gateway.memwal.writing.region.requests import Request, RequestQueue, run_requests
 from tests.memwal.writing.conftest import WAIT_SECONDS, until
 
 ROW = pa.table({"id": [1]})

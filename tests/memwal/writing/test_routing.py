@@ -13,14 +13,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memwal.base.index_details import RegionField, RegionSpec
-from memwal.errors import InvalidInputError, PreconditionError
-from memwal.regions.manifest import RegionManifest, commit_manifest, list_regions
-from memwal.storage.files import Storage
-from memwal.transforms.buckets import BucketHash
-from memwal.transforms.transforms import compute_region_values, decode_region_value
-from memwal.writing import Changes, TableWriter, WriteOptions
-from memwal.writing.table.regions import Regions, derive_region_id
+from lance_gateway.memwal.base.index_details import RegionField, RegionSpec
+from lance_gateway.memwal.errors import InvalidInputError, PreconditionError
+from lance_gateway.memwal.regions.manifest import RegionManifest, commit_manifest, list_regions
+from lance_gateway.memwal.storage.files import Storage
+from lance_gateway.memwal.transforms.buckets import BucketHash
+from lance_gateway.memwal.transforms.transforms import compute_region_values, decode_region_value
+from lance_gateway.memwal.writing import Changes, TableWriter, WriteOptions
+from lance_gateway.memwal.writing.table.regions import Regions, derive_region_id
 from tests.memwal.writing.reading import entries, rows_by_key
 from tests.memwal.written import WrittenTable, keyed_schema
 

@@ -5,10 +5,10 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 
-from memwal.errors import InvalidInputError
-from memwal.rules import MAX_LENGTH, Constraint, ConstraintKind
-from memwal.writing import Changes, TableWriter
-from memwal.writing.region import ownership
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.memwal.rules import MAX_LENGTH, Constraint, ConstraintKind
+from lance_gateway.memwal.writing import Changes, TableWriter
+from lance_gateway.memwal.writing.region import ownership
 from tests.memwal.writing.reading import rows_by_key
 from tests.memwal.written import WrittenTable
 

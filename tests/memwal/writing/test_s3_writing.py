@@ -7,8 +7,8 @@ from datetime import timedelta
 import pyarrow as pa
 import pytest
 
-from memwal.storage.backends import ObjectBackend
-from memwal.writing import Changes, FencedError, OpenTable, TableWriter
+from lance_gateway.memwal.storage.backends import ObjectBackend
+from lance_gateway.memwal.writing import Changes, FencedError, OpenTable, TableWriter
 from tests.memwal.writing.conftest import until
 from tests.memwal.writing.reading import log, rows_by_key
 from tests.memwal.written import WrittenTable, keyed_schema

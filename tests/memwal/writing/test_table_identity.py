@@ -11,15 +11,15 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.errors import PreconditionError
-from memwal.regions.manifest import read_latest_manifest
-from memwal.writing import Changes, PartlyWrittenError, TableWriter, table_writer
-from memwal.writing.changes import RegionOutcome
-from memwal.writing.region.requests import run_requests
-from memwal.writing.table.open_table import OpenTable
-from pipeline.cleaning import CleanPolicy, clean
-from pipeline.jobs.lake import LakeTable
-from pipeline.merging import merge
+from lance_gateway.memwal.errors import PreconditionError
+from lance_gateway.memwal.regions.manifest import read_latest_manifest
+from lance_gateway.memwal.writing import Changes, PartlyWrittenError, TableWriter, table_writer
+from lance_gateway.memwal.writing.changes import RegionOutcome
+from lance_gateway.memwal.writing.region.requests import run_requests
+from lance_gateway.memwal.writing.table.open_table import OpenTable
+from lance_gateway.pipeline.cleaning import CleanPolicy, clean
+from lance_gateway.pipeline.jobs.lake import LakeTable
+from lance_gateway.pipeline.merging import merge
 from tests.memwal.writing.reading import rows_by_key
 from tests.memwal.written import WrittenTable
 from tests.support.lake.cleaning import create_late_clock

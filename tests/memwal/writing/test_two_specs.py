@@ -6,11 +6,11 @@ from pathlib import Path
 import lance
 import pytest
 
-from memwal.base.index_details import RegionSpec, read_index_details, replace_details
-from memwal.base.versions import commit_next
-from memwal.errors import UnsupportedError
-from memwal.regions.manifest import list_regions
-from memwal.storage.files import Storage
+from lance_gateway.memwal.base.index_details import RegionSpec, read_index_details, replace_details
+from lance_gateway.memwal.base.versions import commit_next
+from lance_gateway.memwal.errors import UnsupportedError
+from lance_gateway.memwal.regions.manifest import list_regions
+from lance_gateway.memwal.storage.files import Storage
 from tests.support.processes.gateways import EngineGateway
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import Phase
 
-from memwal.storage.table_names import MAIN_SCHEMA
+from lance_gateway.memwal.storage.table_names import MAIN_SCHEMA
 from tests.oracle.machines.machine import Histories
 from tests.oracle.replay.executors import EngineExecutor, Executor, GatewayExecutor, TwoGatewaysExecutor
 from tests.oracle.replay.readers import ManyReaders

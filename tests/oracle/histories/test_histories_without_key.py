@@ -14,8 +14,8 @@ from hypothesis import Phase
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from planner.engine import QueryEngine
-from planner.tables.state.catalog import Catalog
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.oracle.replay.running import run_machine, soak
 from tests.planner.writes.dml.lake import Lake
 

@@ -9,7 +9,7 @@ from datafusion import SessionConfig, SessionContext
 from hypothesis import Phase
 from hypothesis import strategies as st
 
-from planner.access.rights import TableAccess
+from lance_gateway.planner.access.rights import TableAccess
 from tests.oracle.answers import queries
 from tests.oracle.answers.predicates import predicate
 from tests.oracle.machines.machine import Histories

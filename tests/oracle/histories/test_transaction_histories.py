@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import Phase
 
-from planner.scans.settings import NO_SHORTCUTS, SessionSettings
+from lance_gateway.planner.scans.settings import NO_SHORTCUTS, SessionSettings
 from tests.oracle.machines.transaction_machine import TransactionHistories
 from tests.oracle.replay.running import run_machine, soak
 from tests.support.processes.gateways import EngineGateway

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import Phase
 
-from planner.scans.settings import NO_SHORTCUTS, SessionSettings
+from lance_gateway.planner.scans.settings import NO_SHORTCUTS, SessionSettings
 from tests.oracle.machines.writing_machine import WritingHistories
 from tests.oracle.replay.running import run_machine, soak
 from tests.support.processes.gateways import EngineGateway, Gateway, start_served_gateway

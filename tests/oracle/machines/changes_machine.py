@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from memwal.errors import PreconditionError
-from planner.tables.state.catalog import Catalog
-from planner.tables.state.past.noted_tables import write_token
+from lance_gateway.memwal.errors import PreconditionError
+from lance_gateway.planner.tables.state.catalog import Catalog
+from lance_gateway.planner.tables.state.past.noted_tables import write_token
 from tests.oracle.machines.machine import Histories
 from tests.oracle.replay.model import Cells, Column, Key
 from tests.oracle.replay.subject import Subject

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from memwal.storage.table_names import MAIN_SCHEMA
-from pipeline.jobs.lake import LakeTable
+from lance_gateway.memwal.storage.table_names import MAIN_SCHEMA
+from lance_gateway.pipeline.jobs.lake import LakeTable
 from tests.oracle.answers import queries
 from tests.oracle.answers.answers import Oracle
 from tests.oracle.answers.predicates import Draw, value_of

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from memwal.errors import ConflictError
+from lance_gateway.memwal.errors import ConflictError
 from tests.oracle.answers import queries
 from tests.oracle.answers.answers import Oracle
 from tests.oracle.machines.writing_machine import WritingHistories

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule
 
-from pipeline.jobs.lake import LakeTable
+from lance_gateway.pipeline.jobs.lake import LakeTable
 from tests.oracle.answers.violations import RULES, VIOLATED, violation
 from tests.oracle.machines.machine import Histories
 from tests.oracle.replay import ingesting

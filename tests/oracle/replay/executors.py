@@ -8,12 +8,12 @@ from typing import Literal, Protocol
 import pyarrow as pa
 from pyarrow import flight
 
-from memwal.storage.table_names import MAIN_SCHEMA
-from planner.access.rights import FULL_ACCESS, Access
-from planner.engine import QueryEngine, SessionSettings
-from planner.scans.settings import parse_shortcuts
-from planner.tables.state.catalog import Catalog
-from protos import flight_sql_pb2
+from lance_gateway.memwal.storage.table_names import MAIN_SCHEMA
+from lance_gateway.planner.access.rights import FULL_ACCESS, Access
+from lance_gateway.planner.engine import QueryEngine, SessionSettings
+from lance_gateway.planner.scans.settings import parse_shortcuts
+from lance_gateway.planner.tables.state.catalog import Catalog
+from lance_gateway.protos import flight_sql_pb2
 from tests.gateway import rpc
 from tests.support.processes.servers import GatewayProcess, open_connection
 

@@ -5,8 +5,8 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from pipeline.ingesting.options import IngestOptions
-from pipeline.jobs.lake import LakeTable
+from lance_gateway.pipeline.ingesting.options import IngestOptions
+from lance_gateway.pipeline.jobs.lake import LakeTable
 from tests.oracle.answers.predicates import Draw, value_of
 from tests.oracle.replay.changes import Target
 from tests.oracle.replay.model import Cells, Key

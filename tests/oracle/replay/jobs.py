@@ -5,15 +5,15 @@ from collections.abc import Callable, Mapping
 
 from hypothesis import strategies as st
 
-from memwal.regions.manifest import list_regions
-from pipeline.cleaning import CleanPolicy, clean, find
-from pipeline.indexing import IndexPolicy, maintain, needs
-from pipeline.jobs.lake import Lake, LakeTable
-from pipeline.jobs.runners import Threads
-from pipeline.keeping import Keeper, Policies, RunPolicy
-from pipeline.merging import MergePolicy, merge
-from pipeline.snapshotting import SnapshotPolicy, snapshot
-from pipeline.status import read_status
+from lance_gateway.memwal.regions.manifest import list_regions
+from lance_gateway.pipeline.cleaning import CleanPolicy, clean, find
+from lance_gateway.pipeline.indexing import IndexPolicy, maintain, needs
+from lance_gateway.pipeline.jobs.lake import Lake, LakeTable
+from lance_gateway.pipeline.jobs.runners import Threads
+from lance_gateway.pipeline.keeping import Keeper, Policies, RunPolicy
+from lance_gateway.pipeline.merging import MergePolicy, merge
+from lance_gateway.pipeline.snapshotting import SnapshotPolicy, snapshot
+from lance_gateway.pipeline.status import read_status
 from tests.oracle.answers.predicates import Draw
 
 Job = Callable[[Draw, LakeTable], object]

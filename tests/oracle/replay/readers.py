@@ -13,13 +13,13 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from gateway.protocol.errors import QueryCancelledError
-from memwal.errors import PreconditionError, UnavailableError
-from planner.bridge.run_control import RunControl
-from planner.engine import PreparedQuery, QueryEngine, SessionSettings
-from planner.plans.scan_parts import OfferedParts, ScanPart
-from planner.tables.state.catalog import Catalog
-from protos import snapshot_pb2
+from lance_gateway.gateway.protocol.errors import QueryCancelledError
+from lance_gateway.memwal.errors import PreconditionError, UnavailableError
+from lance_gateway.planner.bridge.run_control import RunControl
+from lance_gateway.planner.engine import PreparedQuery, QueryEngine, SessionSettings
+from lance_gateway.planner.plans.scan_parts import OfferedParts, ScanPart
+from lance_gateway.planner.tables.state.catalog import Catalog
+from lance_gateway.protos import snapshot_pb2
 from tests.oracle.answers import queries
 from tests.oracle.answers.answers import Oracle
 from tests.oracle.answers.predicates import Draw, predicate

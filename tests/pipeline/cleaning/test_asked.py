@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
-from memwal.errors import InvalidInputError, PreconditionError
-from memwal.storage.files import Storage
-from pipeline.cleaning import CleanPolicy, Kind, clean, find, remove
-from pipeline.cli import app
-from pipeline.jobs.lake import Lake
+from lance_gateway.memwal.errors import InvalidInputError, PreconditionError
+from lance_gateway.memwal.storage.files import Storage
+from lance_gateway.pipeline.cleaning import CleanPolicy, Kind, clean, find, remove
+from lance_gateway.pipeline.cli import app
+from lance_gateway.pipeline.jobs.lake import Lake
 from tests.support.lake.cleaning import NEWEST_ONLY, SCHEMA, CleanedTable, create_late_clock
 from tests.support.lake.tables import LsmTable, unpartitioned
 from tests.support.processes.writer_process import WriterProcess

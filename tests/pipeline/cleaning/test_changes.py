@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from memwal.errors import InvalidInputError, PreconditionError
-from pipeline.cleaning import CleanPolicy
-from planner.tables.state.catalog import Catalog
-from planner.tables.state.past.noted_tables import write_token
+from lance_gateway.memwal.errors import InvalidInputError, PreconditionError
+from lance_gateway.pipeline.cleaning import CleanPolicy
+from lance_gateway.planner.tables.state.catalog import Catalog
+from lance_gateway.planner.tables.state.past.noted_tables import write_token
 from tests.support.lake.cleaning import NEWEST_ONLY, CleanedTable, Open
 
 KEPT = replace(NEWEST_ONLY, keep_changes_seconds=7200.0)

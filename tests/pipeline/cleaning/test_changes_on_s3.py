@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from pyarrow import flight
 
-from memwal.errors import PreconditionError
-from memwal.storage.files import Storage
-from pipeline.cleaning import CleanPolicy, clean
-from pipeline.jobs.lake import Lake
-from pipeline.merging import merge
-from planner.tables.state.catalog import Catalog
-from protos import flight_sql_pb2 as sql
+from lance_gateway.memwal.errors import PreconditionError
+from lance_gateway.memwal.storage.files import Storage
+from lance_gateway.pipeline.cleaning import CleanPolicy, clean
+from lance_gateway.pipeline.jobs.lake import Lake
+from lance_gateway.pipeline.merging import merge
+from lance_gateway.planner.tables.state.catalog import Catalog
+from lance_gateway.protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 from tests.gateway.statements.copies import read_token
 from tests.support.processes.gateways import EAGER, EngineGateway

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from memwal.errors import LanceGatewayError, UnavailableError
-from memwal.regions.manifest import list_regions, read_latest_manifest
-from memwal.storage.files import Storage
-from pipeline.cleaning import CleanPolicy, Kind, clean, find, remove
-from pipeline.cleaning.region_tasks import LookAtRegion
-from pipeline.cleaning.versions import list_named_versions, read_base, read_past
-from pipeline.jobs.lake import Lake, LakeTable
-from pipeline.jobs.runners import Threads
-from pipeline.merging import merge
-from planner.tables.state.catalog import Catalog
+from lance_gateway.memwal.errors import LanceGatewayError, UnavailableError
+from lance_gateway.memwal.regions.manifest import list_regions, read_latest_manifest
+from lance_gateway.memwal.storage.files import Storage
+from lance_gateway.pipeline.cleaning import CleanPolicy, Kind, clean, find, remove
+from lance_gateway.pipeline.cleaning.region_tasks import LookAtRegion
+from lance_gateway.pipeline.cleaning.versions import list_named_versions, read_base, read_past
+from lance_gateway.pipeline.jobs.lake import Lake, LakeTable
+from lance_gateway.pipeline.jobs.runners import Threads
+from lance_gateway.pipeline.merging import merge
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.support.lake import manifests
 from tests.support.lake.cleaning import (
     NEWEST_ONLY,

@@ -6,7 +6,7 @@ import lance
 import pyarrow as pa
 import pytest
 
-from pipeline.cleaning import CleanPolicy, Kind
+from lance_gateway.pipeline.cleaning import CleanPolicy, Kind
 from tests.support.lake import manifests
 from tests.support.lake.cleaning import CleanedTable, Open, filter_kind
 from tests.support.processes.writer_process import WriterProcess

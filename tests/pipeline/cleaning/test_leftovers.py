@@ -2,7 +2,7 @@
 
 import json
 
-from memwal.writing.region.ownership import OwnerRecord, write_owner_record
+from lance_gateway.memwal.writing.region.ownership import OwnerRecord, write_owner_record
 from tests.support.lake import manifests
 from tests.support.lake.cleaning import CleanedTable
 

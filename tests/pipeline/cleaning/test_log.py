@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from memwal.regions.wal import read_wal_entry
-from pipeline.cleaning import CleanPolicy, Kind
-from planner.engine import QueryEngine
-from planner.tables.state.catalog import Catalog
+from lance_gateway.memwal.regions.wal import read_wal_entry
+from lance_gateway.pipeline.cleaning import CleanPolicy, Kind
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.support.lake import manifests
 from tests.support.lake.cleaning import NEWEST_ONLY, CleanedTable, Open, filter_kind, read_rows
 from tests.support.lake.wal import read_log

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from memwal.errors import PreconditionError
-from memwal.regions.manifest import commit_manifest, read_latest_manifest
-from pipeline.cleaning import CleanPolicy, Kind, clean
+from lance_gateway.memwal.errors import PreconditionError
+from lance_gateway.memwal.regions.manifest import commit_manifest, read_latest_manifest
+from lance_gateway.pipeline.cleaning import CleanPolicy, Kind, clean
 from tests.support.lake import manifests
 from tests.support.lake.cleaning import CleanedTable, Open, filter_kind
 

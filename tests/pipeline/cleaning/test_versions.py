@@ -7,9 +7,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from memwal.errors import CorruptDataError, NotFoundError, PreconditionError, UnavailableError
-from pipeline.cleaning import CleanPolicy, CleanReport, Kind, versions
-from pipeline.cleaning.versions import find_expired, find_old_versions, list_named_versions, remove_versions
+from lance_gateway.memwal.errors import CorruptDataError, NotFoundError, PreconditionError, UnavailableError
+from lance_gateway.pipeline.cleaning import CleanPolicy, CleanReport, Kind, versions
+from lance_gateway.pipeline.cleaning.versions import (
+    find_expired,
+    find_old_versions,
+    list_named_versions,
+    remove_versions,
+)
 from tests.support.lake.cleaning import HOUR, NEWEST_ONLY, CleanedTable, Open, filter_kind, read_rows
 from tests.support.processes.writer_process import WriterProcess
 

@@ -9,14 +9,14 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.base import versions
-from memwal.base.index_details import read_index_details
-from memwal.errors import PreconditionError, UnavailableError
-from pipeline.indexing import IndexPolicy, job, maintain, needs, optimising
-from pipeline.indexing.indexes import DIRECTORY
-from pipeline.indexing.optimising import OptimiseResult
-from pipeline.jobs.lake import LakeTable
-from pipeline.jobs.runners import Threads, ignore_progress
+from lance_gateway.memwal.base import versions
+from lance_gateway.memwal.base.index_details import read_index_details
+from lance_gateway.memwal.errors import PreconditionError, UnavailableError
+from lance_gateway.pipeline.indexing import IndexPolicy, job, maintain, needs, optimising
+from lance_gateway.pipeline.indexing.indexes import DIRECTORY
+from lance_gateway.pipeline.indexing.optimising import OptimiseResult
+from lance_gateway.pipeline.jobs.lake import LakeTable
+from lance_gateway.pipeline.jobs.runners import Threads, ignore_progress
 from tests.pipeline.indexed_table import IndexedTable, check_lance, rows
 from tests.planner.search.sources.replayed import Ask
 from tests.support.processes.writer_process import WriterProcess

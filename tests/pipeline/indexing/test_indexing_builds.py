@@ -7,9 +7,9 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.base import versions
-from memwal.base.index_details import read_index_details
-from memwal.errors import (
+from lance_gateway.memwal.base import versions
+from lance_gateway.memwal.base.index_details import read_index_details
+from lance_gateway.memwal.errors import (
     AlreadyExistsError,
     InvalidInputError,
     NotFoundError,
@@ -17,9 +17,9 @@ from memwal.errors import (
     UnavailableError,
     UnsupportedError,
 )
-from pipeline.indexing import IndexPolicy, IndexSpec, build, maintain, needs
-from pipeline.jobs.lake import LakeTable
-from pipeline.jobs.runners import Threads
+from lance_gateway.pipeline.indexing import IndexPolicy, IndexSpec, build, maintain, needs
+from lance_gateway.pipeline.jobs.lake import LakeTable
+from lance_gateway.pipeline.jobs.runners import Threads
 from tests.pipeline.indexed_table import IndexedTable, check_lance, rows
 from tests.planner.search.sources.replayed import Ask
 from tests.support.processes.writer_process import WriterProcess

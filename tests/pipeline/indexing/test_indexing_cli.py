@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner, Result
 
-from gateway.cli import app
+from lance_gateway.gateway.cli import app
 from tests.pipeline.indexed_table import IndexedTable
 from tests.support.lake.written import make_notes
 from tests.support.processes.writer_process import WriterProcess

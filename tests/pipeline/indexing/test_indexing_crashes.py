@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from pipeline.indexing import IndexPolicy, IndexSpec, build, maintain, needs
-from pipeline.jobs.runners import Threads
-from planner.engine import QueryEngine
+from lance_gateway.pipeline.indexing import IndexPolicy, IndexSpec, build, maintain, needs
+from lance_gateway.pipeline.jobs.runners import Threads
+from lance_gateway.planner.engine import QueryEngine
 from tests.pipeline.indexed_table import IndexedTable, check_lance, rows
 from tests.planner.search.sources.replayed import asking
 from tests.support.processes.writer_process import WriterProcess

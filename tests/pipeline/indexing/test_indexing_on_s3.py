@@ -5,8 +5,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline.indexing import IndexPolicy, IndexSpec, build, maintain, needs
-from pipeline.jobs.lake import LakeTable
+from lance_gateway.pipeline.indexing import IndexPolicy, IndexSpec, build, maintain, needs
+from lance_gateway.pipeline.jobs.lake import LakeTable
 
 SCHEMA = pa.schema([("id", pa.int64()), ("vec", pa.list_(pa.float32(), 4))])
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pipeline.indexing import IndexPolicy, IndexSpec, build, maintain
-from pipeline.spark.runner import OnSpark
-from planner.engine import QueryEngine
+from lance_gateway.pipeline.indexing import IndexPolicy, IndexSpec, build, maintain
+from lance_gateway.pipeline.spark.runner import OnSpark
+from lance_gateway.planner.engine import QueryEngine
 from tests.pipeline.indexed_table import IndexedTable, check_lance, rows
 from tests.planner.search.sources.replayed import asking
 from tests.support.processes.writer_process import WriterProcess

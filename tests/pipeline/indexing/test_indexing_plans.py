@@ -2,10 +2,14 @@
 
 import pytest
 
-from memwal.errors import InvalidInputError
-from pipeline.indexing import IndexPolicy
-from pipeline.indexing.indexes import Fragment, IndexState, Segment, TableIndexes, Training
-from pipeline.indexing.planning import count_folded_segments, count_spare_fragments, plan_gathering
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.pipeline.indexing import IndexPolicy
+from lance_gateway.pipeline.indexing.indexes import Fragment, IndexState, Segment, TableIndexes, Training
+from lance_gateway.pipeline.indexing.planning import (
+    count_folded_segments,
+    count_spare_fragments,
+    plan_gathering,
+)
 
 
 class Base:

@@ -8,9 +8,9 @@ from threading import Event
 import pyarrow as pa
 import pytest
 
-from pipeline.indexing import IndexPolicy, IndexSpec, build, maintain
-from pipeline.merging import merge
-from planner.engine import QueryEngine
+from lance_gateway.pipeline.indexing import IndexPolicy, IndexSpec, build, maintain
+from lance_gateway.pipeline.merging import merge
+from lance_gateway.planner.engine import QueryEngine
 from tests.pipeline.indexed_table import IndexedTable, check_lance, rows
 from tests.planner.search.sources.replayed import asking, axis
 from tests.support.processes.writer_process import WriterProcess

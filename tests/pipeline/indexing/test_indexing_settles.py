@@ -6,8 +6,8 @@ import lance
 import pyarrow as pa
 import pytest
 
-from pipeline.indexing import IndexPolicy, maintain, needs
-from pipeline.jobs.lake import LakeTable
+from lance_gateway.pipeline.indexing import IndexPolicy, maintain, needs
+from lance_gateway.pipeline.jobs.lake import LakeTable
 from tests.pipeline.indexed_table import IndexedTable, rows
 from tests.planner.search.sources.replayed import Ask
 from tests.support.processes.writer_process import WriterProcess

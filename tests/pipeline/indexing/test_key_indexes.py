@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
-from gateway.cli import app
-from memwal.creating.key_index import encode_key_index
-from pipeline.indexing import IndexPolicy, IndexReport, maintain, needs
-from pipeline.jobs.lake import Lake, LakeTable
-from pipeline.keeping import Keeper, Policies
-from pipeline.merging import merge
+from lance_gateway.gateway.cli import app
+from lance_gateway.memwal.creating.key_index import encode_key_index
+from lance_gateway.pipeline.indexing import IndexPolicy, IndexReport, maintain, needs
+from lance_gateway.pipeline.jobs.lake import Lake, LakeTable
+from lance_gateway.pipeline.keeping import Keeper, Policies
+from lance_gateway.pipeline.merging import merge
 from tests.pipeline.indexed_table import IndexedTable, rows
 from tests.planner.search.sources.replayed import Ask
 from tests.support.lake.tables import LsmTable, Row, key_field, unpartitioned

@@ -9,11 +9,11 @@ import lance
 import pyarrow as pa
 import pytest
 
-from pipeline.cleaning import CleanPolicy, Kind, clean
-from pipeline.indexing import maintain
-from pipeline.jobs.lake import LakeTable
-from pipeline.merging import merge
-from planner.engine import QueryEngine
+from lance_gateway.pipeline.cleaning import CleanPolicy, Kind, clean
+from lance_gateway.pipeline.indexing import maintain
+from lance_gateway.pipeline.jobs.lake import LakeTable
+from lance_gateway.pipeline.merging import merge
+from lance_gateway.planner.engine import QueryEngine
 from tests.planner.writes.dml.lake import Lake
 from tests.support.lake.tables import key_field
 

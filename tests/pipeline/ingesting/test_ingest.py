@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from memwal.errors import InvalidInputError, PreconditionError
-from pipeline.ingesting import IngestOptions, ingest, job
-from pipeline.ingesting.columns import Router
-from pipeline.ingesting.writing import BatchMarkers
-from pipeline.jobs.lake import LakeTable, TableState
-from pipeline.spark.runner import CarriedError, translate_error, versions
+from lance_gateway.memwal.errors import InvalidInputError, PreconditionError
+from lance_gateway.pipeline.ingesting import IngestOptions, ingest, job
+from lance_gateway.pipeline.ingesting.columns import Router
+from lance_gateway.pipeline.ingesting.writing import BatchMarkers
+from lance_gateway.pipeline.jobs.lake import LakeTable, TableState
+from lance_gateway.pipeline.spark.runner import CarriedError, translate_error, versions
 from tests.pipeline.attempts import routed, task, write
 from tests.pipeline.failing_tasks import DyingWriter, FailingWriter
 from tests.support.lake.tables import key_field

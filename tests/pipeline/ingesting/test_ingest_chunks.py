@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.ingesting.chunks import keep_last_rows, split_into_chunks
+from lance_gateway.pipeline.ingesting.chunks import keep_last_rows, split_into_chunks
 
 ROWS = st.lists(st.tuples(st.integers(0, 3), st.sampled_from("abc")), max_size=30).map(sorted)
 CUTS = st.lists(st.integers(0, 30), max_size=6)

@@ -14,9 +14,9 @@ import pyspark
 import pytest
 from typer.testing import CliRunner, Result
 
-from memwal.storage.files import Storage
-from memwal.storage.jobs import RunningJobs
-from pipeline.cli import app
+from lance_gateway.memwal.storage.files import Storage
+from lance_gateway.memwal.storage.jobs import RunningJobs
+from lance_gateway.pipeline.cli import app
 from tests.support.lake.written import make_notes
 from tests.support.processes.gateways import EngineGateway
 

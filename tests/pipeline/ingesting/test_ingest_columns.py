@@ -8,11 +8,11 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.errors import InvalidInputError, PreconditionError
-from memwal.writing import OpenTable
-from pipeline.ingesting.columns import Columns, find_failing_row
-from pipeline.ingesting.options import IngestOptions
-from pipeline.jobs.lake import LakeTable
+from lance_gateway.memwal.errors import InvalidInputError, PreconditionError
+from lance_gateway.memwal.writing import OpenTable
+from lance_gateway.pipeline.ingesting.columns import Columns, find_failing_row
+from lance_gateway.pipeline.ingesting.options import IngestOptions
+from lance_gateway.pipeline.jobs.lake import LakeTable
 from tests.pipeline.attempts import routed, write
 from tests.support.lake.ingesting import Batch
 from tests.support.lake.manifests import SpecField

@@ -9,9 +9,9 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.errors import PreconditionError
-from memwal.storage.files import generation_directory
-from pipeline.jobs.lake import LakeTable, TableState
+from lance_gateway.memwal.errors import PreconditionError
+from lance_gateway.memwal.storage.files import generation_directory
+from lance_gateway.pipeline.jobs.lake import LakeTable, TableState
 from tests.oracle.replay.flavours import FLAVOURS, Flavour
 from tests.pipeline.attempts import write
 from tests.support.lake.tables import LsmTable, Row

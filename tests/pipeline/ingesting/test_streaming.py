@@ -9,11 +9,16 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError, UnavailableError
-from pipeline.ingesting import IngestOptions, IngestReport, stream
-from pipeline.ingesting.writing import BatchMarkers
-from pipeline.jobs.lake import LakeTable
-from pipeline.jobs.runners import Advance, format_count
+from lance_gateway.memwal.errors import (
+    InvalidInputError,
+    LanceGatewayError,
+    PreconditionError,
+    UnavailableError,
+)
+from lance_gateway.pipeline.ingesting import IngestOptions, IngestReport, stream
+from lance_gateway.pipeline.ingesting.writing import BatchMarkers
+from lance_gateway.pipeline.jobs.lake import LakeTable
+from lance_gateway.pipeline.jobs.runners import Advance, format_count
 from tests.support.lake.written import make_notes, read_notes
 from tests.support.processes.gateways import EngineGateway
 

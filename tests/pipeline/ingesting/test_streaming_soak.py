@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline.cleaning import CleanPolicy
-from pipeline.indexing import IndexPolicy
-from pipeline.ingesting import IngestOptions, stream
-from pipeline.jobs.lake import Lake
-from pipeline.keeping import Keeper, Policies, RunPolicy
-from pipeline.merging import MergePolicy, merge
-from pipeline.snapshotting import SnapshotPolicy
+from lance_gateway.pipeline.cleaning import CleanPolicy
+from lance_gateway.pipeline.indexing import IndexPolicy
+from lance_gateway.pipeline.ingesting import IngestOptions, stream
+from lance_gateway.pipeline.jobs.lake import Lake
+from lance_gateway.pipeline.keeping import Keeper, Policies, RunPolicy
+from lance_gateway.pipeline.merging import MergePolicy, merge
+from lance_gateway.pipeline.snapshotting import SnapshotPolicy
 from tests.fights.registers import meanwhile
 from tests.pipeline.racer import GRACE_SECONDS
 from tests.support.lake.written import make_notes

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from memwal.storage.files import Storage
-from memwal.storage.jobs import JobRecord, RunningJobs
-from memwal.storage.table_names import TableName
-from pipeline.cli import app
-from pipeline.jobs.lake import Lake, LakeTable
-from pipeline.jobs.progress import JobTracker, format_progress
-from pipeline.jobs.runners import Advance
-from pipeline.merging import merge
+from lance_gateway.memwal.storage.files import Storage
+from lance_gateway.memwal.storage.jobs import JobRecord, RunningJobs
+from lance_gateway.memwal.storage.table_names import TableName
+from lance_gateway.pipeline.cli import app
+from lance_gateway.pipeline.jobs.lake import Lake, LakeTable
+from lance_gateway.pipeline.jobs.progress import JobTracker, format_progress
+from lance_gateway.pipeline.jobs.runners import Advance
+from lance_gateway.pipeline.merging import merge
 from tests.pipeline.scenario import built
 from tests.support.processes.gateways import EngineGateway
 from tests.support.processes.writer_process import WriterProcess

@@ -18,18 +18,18 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from typer.testing import CliRunner
 
-from memwal.errors import NotFoundError, UnavailableError
-from pipeline.cleaning import CleanPolicy
-from pipeline.cli import app
-from pipeline.jobs.lake import Lake, LakeTable, TableState
-from pipeline.jobs.runners import Progress, Runner
-from pipeline.keeping import Keeper, Policies, RunPolicy
-from pipeline.keeping.keeper import STEPS, StepResult
-from pipeline.keeping.metrics import HttpServer, KeeperMetrics
-from pipeline.keeping.running import run_until
-from pipeline.merging import MergePolicy
-from pipeline.snapshotting import SnapshotPolicy
-from pipeline.status import read_status
+from lance_gateway.memwal.errors import NotFoundError, UnavailableError
+from lance_gateway.pipeline.cleaning import CleanPolicy
+from lance_gateway.pipeline.cli import app
+from lance_gateway.pipeline.jobs.lake import Lake, LakeTable, TableState
+from lance_gateway.pipeline.jobs.runners import Progress, Runner
+from lance_gateway.pipeline.keeping import Keeper, Policies, RunPolicy
+from lance_gateway.pipeline.keeping.keeper import STEPS, StepResult
+from lance_gateway.pipeline.keeping.metrics import HttpServer, KeeperMetrics
+from lance_gateway.pipeline.keeping.running import run_until
+from lance_gateway.pipeline.merging import MergePolicy
+from lance_gateway.pipeline.snapshotting import SnapshotPolicy
+from lance_gateway.pipeline.status import read_status
 from tests.support.lake.tables import LsmTable, bucketed, key_field
 from tests.support.processes.writer_process import WriterProcess
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from memwal.errors import UnavailableError
-from pipeline.jobs.lake import Lake, LakeTable
-from pipeline.jobs.runners import Progress, Runner
-from pipeline.keeping import Keeper, Policies
-from pipeline.keeping.keeper import STEPS, StepResult
-from pipeline.keeping.running import QUERY, stream_until
-from pipeline.status import read_status
+from lance_gateway.memwal.errors import UnavailableError
+from lance_gateway.pipeline.jobs.lake import Lake, LakeTable
+from lance_gateway.pipeline.jobs.runners import Progress, Runner
+from lance_gateway.pipeline.keeping import Keeper, Policies
+from lance_gateway.pipeline.keeping.keeper import STEPS, StepResult
+from lance_gateway.pipeline.keeping.running import QUERY, stream_until
+from lance_gateway.pipeline.status import read_status
 from tests.support.lake.tables import LsmTable, bucketed, key_field
 from tests.support.processes.writer_process import WriterProcess
 

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from memwal.errors import UnavailableError
-from memwal.regions.manifest import RegionManifest
-from memwal.writing import flush_abandoned, is_abandoned
-from memwal.writing.region.abandoned import WRITERS
-from pipeline.jobs.lake import Lake, LakeTable, TableState
-from pipeline.keeping import Keeper, Policies
-from pipeline.merging.flushing import flush_logs
+from lance_gateway.memwal.errors import UnavailableError
+from lance_gateway.memwal.regions.manifest import RegionManifest
+from lance_gateway.memwal.writing import flush_abandoned, is_abandoned
+from lance_gateway.memwal.writing.region.abandoned import WRITERS
+from lance_gateway.pipeline.jobs.lake import Lake, LakeTable, TableState
+from lance_gateway.pipeline.keeping import Keeper, Policies
+from lance_gateway.pipeline.merging.flushing import flush_logs
 from tests.pipeline.scenario import SCHEMA
 from tests.support.lake.tables import LsmTable, bucketed
 from tests.support.processes.gateways import EngineGateway, ServedGateway

@@ -9,17 +9,17 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.base import table_place
-from memwal.errors import NotFoundError, PreconditionError, UnavailableError, UnsupportedError
-from pipeline.cleaning import clean
-from pipeline.indexing import maintain
-from pipeline.jobs.lake import Lake, LakeTable, TableState
-from pipeline.jobs.runners import Threads
-from pipeline.merging import MergePolicy, merge
-from pipeline.merging.winners import check_key
-from pipeline.snapshotting import snapshot
-from planner.engine import QueryEngine
-from planner.tables.state.catalog import Catalog
+from lance_gateway.memwal.base import table_place
+from lance_gateway.memwal.errors import NotFoundError, PreconditionError, UnavailableError, UnsupportedError
+from lance_gateway.pipeline.cleaning import clean
+from lance_gateway.pipeline.indexing import maintain
+from lance_gateway.pipeline.jobs.lake import Lake, LakeTable, TableState
+from lance_gateway.pipeline.jobs.runners import Threads
+from lance_gateway.pipeline.merging import MergePolicy, merge
+from lance_gateway.pipeline.merging.winners import check_key
+from lance_gateway.pipeline.snapshotting import snapshot
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.support.lake.merged import MergedTable
 from tests.support.lake.tables import LsmTable, bucketed, key_field, unpartitioned
 from tests.support.processes.gateways import EngineGateway

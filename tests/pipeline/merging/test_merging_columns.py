@@ -8,10 +8,10 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.columns.stored_fields import StoredField
-from memwal.errors import InvalidInputError
-from pipeline.merging import merge
-from pipeline.merging.generations import Reader
+from lance_gateway.memwal.columns.stored_fields import StoredField
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.pipeline.merging import merge
+from lance_gateway.pipeline.merging.generations import Reader
 from tests.support.lake.merged import MergedTable
 from tests.support.lake.tables import key_field, unpartitioned
 from tests.support.processes.gateways import EngineGateway

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner, Result
 
-from pipeline.cli import app
+from lance_gateway.pipeline.cli import app
 from tests.support.lake.merged import MergedTable
 from tests.support.lake.tables import key_field, unpartitioned
 from tests.support.processes.writer_process import WriterProcess

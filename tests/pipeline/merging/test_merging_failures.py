@@ -7,8 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from memwal.errors import CorruptDataError, UnavailableError
-from pipeline.merging import MergePolicy, merge
+from lance_gateway.memwal.errors import CorruptDataError, UnavailableError
+from lance_gateway.pipeline.merging import MergePolicy, merge
 from tests.faults.blocking import in_the_way
 from tests.support.lake import manifests
 from tests.support.lake.merged import MergedTable, run_between

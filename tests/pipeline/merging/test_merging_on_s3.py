@@ -6,11 +6,11 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.errors import UnavailableError
-from memwal.regions.generation_numbers import EXTENTS
-from memwal.storage.files import Storage
-from pipeline.jobs.lake import LakeTable, TableState
-from pipeline.merging import merge
+from lance_gateway.memwal.errors import UnavailableError
+from lance_gateway.memwal.regions.generation_numbers import EXTENTS
+from lance_gateway.memwal.storage.files import Storage
+from lance_gateway.pipeline.jobs.lake import LakeTable, TableState
+from lance_gateway.pipeline.merging import merge
 from tests.support.lake.tables import key_field
 from tests.support.stores.failing_s3 import FailingS3, Fate, failing_s3
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from memwal.errors import CorruptDataError
-from pipeline.merging import merge
-from pipeline.spark.runner import OnSpark
+from lance_gateway.memwal.errors import CorruptDataError
+from lance_gateway.pipeline.merging import merge
+from lance_gateway.pipeline.spark.runner import OnSpark
 from tests.support.lake.merged import MergedTable
 from tests.support.lake.tables import key_field, unpartitioned
 from tests.support.processes.writer_process import WriterProcess

@@ -3,10 +3,10 @@
 import pyarrow as pa
 import pytest
 
-from memwal.errors import InvalidInputError
-from pipeline.jobs.lake import TableState
-from pipeline.merging import MergePolicy, merge
-from pipeline.merging.batches import Batch, Weight, batches, weigh
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.pipeline.jobs.lake import TableState
+from lance_gateway.pipeline.merging import MergePolicy, merge
+from lance_gateway.pipeline.merging.batches import Batch, Weight, batches, weigh
 from tests.support.lake.merged import MergedTable
 from tests.support.lake.tables import key_field, unpartitioned
 from tests.support.processes.writer_process import WriterProcess
@@ -47,7 +47,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory, shared_writers: WriterProcess
 def test_any_trigger_that_is_set_may_decide(
     kept: MergedTable, policy: MergePolicy, merges: bool, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("pipeline.merging.job._rounds", lambda *_: iter(()))
+    monkeypatch.setattr("lance_gateway.pipeline.merging.job._rounds", lambda *_: iter(()))
     version = kept.base().version
     assert merge(kept.lake_table, policy).left == (0 if merges else 4)
     assert kept.base().version == version
@@ -67,7 +67,9 @@ def test_any_trigger_that_is_set_may_decide(
 def test_batches_are_as_large_as_they_may_be(
     kept: MergedTable, rows: int, numbers: list[list[tuple[int, ...]]], monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("pipeline.merging.batches.agree", lambda _storage, _region, _first, through: through)
+    monkeypatch.setattr(
+        "lance_gateway.pipeline.merging.batches.agree", lambda _storage, _region, _first, through: through
+    )
     table = kept.lake_table
     pending = {one: region.pending for one, region in TableState.read(table).regions.items()}
     found = batches(table, pending, {}, weigh(table, pending), MergePolicy(batch_rows=rows))

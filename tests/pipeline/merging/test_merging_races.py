@@ -10,9 +10,9 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.errors import LanceGatewayError, UnavailableError
-from pipeline.jobs.lake import TableState
-from pipeline.merging import MergePolicy, committing, job, merge
+from lance_gateway.memwal.errors import LanceGatewayError, UnavailableError
+from lance_gateway.pipeline.jobs.lake import TableState
+from lance_gateway.pipeline.merging import MergePolicy, committing, job, merge
 from tests.support.lake.merged import MergedTable, run_between
 from tests.support.lake.merging import clean_up_merged
 from tests.support.lake.tables import key_field, unpartitioned
@@ -335,7 +335,7 @@ def test_mergers_in_processes_of_their_own(root: Path, kept: MergedTable):
         kept.put(*(row(one, f"turn {turn}") for one in range(turn, 20, 2)))
         kept.delete(*({"id": one} for one in range(turn + 1, 20, 3)))
         kept.flush()
-    program = "from gateway.cli import main; main()"
+    program = "from lance_gateway.gateway.cli import main; main()"
     command = ["pipeline", "merge", "--root", str(root), "--batch-rows", "12"]
     mergers = [subprocess.Popen([sys.executable, "-c", program, *command]) for _ in range(2)]
     assert [one.wait() for one in mergers] == [0, 0]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from pipeline.jobs.lake import Lake, LakeTable
+from lance_gateway.pipeline.jobs.lake import Lake, LakeTable
 from tests.pipeline.snapshotting.remembered import SCHEMA, rows
 from tests.support.lake.tables import LsmTable, bucketed
 from tests.support.processes.writer_process import WriterProcess

@@ -2,9 +2,9 @@
 
 import pyarrow as pa
 
-from memwal.base.index_details import MemWalIndexDetails, read_base_manifest
-from pipeline.jobs.lake import LakeTable
-from pipeline.snapshotting import SnapshotPolicy
+from lance_gateway.memwal.base.index_details import MemWalIndexDetails, read_base_manifest
+from lance_gateway.pipeline.jobs.lake import LakeTable
+from lance_gateway.pipeline.snapshotting import SnapshotPolicy
 from tests.support.lake.tables import key_field
 
 SCHEMA = pa.schema([key_field("id", pa.int64()), pa.field("v", pa.string())])

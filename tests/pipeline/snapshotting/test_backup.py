@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
-from gateway.cli import app
-from memwal.errors import (
+from lance_gateway.gateway.cli import app
+from lance_gateway.memwal.errors import (
     AlreadyExistsError,
     CorruptDataError,
     InvalidInputError,
@@ -22,18 +22,18 @@ from memwal.errors import (
     UnavailableError,
     UnsupportedError,
 )
-from memwal.storage.files import Storage
-from memwal.storage.table_names import TableName
-from pipeline.cleaning import CleanPolicy, clean
-from pipeline.indexing import maintain
-from pipeline.jobs.lake import Lake, LakeTable
-from pipeline.jobs.runners import Advance, ignore_progress
-from pipeline.merging import merge
-from pipeline.snapshotting import copies
-from pipeline.snapshotting.backup import back_up
-from pipeline.snapshotting.copies import list_backup_ids, read_backup
-from pipeline.snapshotting.restore import restore
-from planner.tables.state.catalog import Catalog
+from lance_gateway.memwal.storage.files import Storage
+from lance_gateway.memwal.storage.table_names import TableName
+from lance_gateway.pipeline.cleaning import CleanPolicy, clean
+from lance_gateway.pipeline.indexing import maintain
+from lance_gateway.pipeline.jobs.lake import Lake, LakeTable
+from lance_gateway.pipeline.jobs.runners import Advance, ignore_progress
+from lance_gateway.pipeline.merging import merge
+from lance_gateway.pipeline.snapshotting import copies
+from lance_gateway.pipeline.snapshotting.backup import back_up
+from lance_gateway.pipeline.snapshotting.copies import list_backup_ids, read_backup
+from lance_gateway.pipeline.snapshotting.restore import restore
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.planner.identity_tables import with_bases
 from tests.support.processes.gateways import EAGER, EngineGateway
 

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner, Result
 
-from memwal.regions.manifest import read_latest_manifest
-from pipeline.cli import app
-from pipeline.jobs.lake import Lake, LakeTable
-from pipeline.merging import merge
-from pipeline.snapshotting import SnapshotPolicy, SnapshotReport, commit, snapshot
-from pipeline.snapshotting import regions as snapshotting_job
+from lance_gateway.memwal.regions.manifest import read_latest_manifest
+from lance_gateway.pipeline.cli import app
+from lance_gateway.pipeline.jobs.lake import Lake, LakeTable
+from lance_gateway.pipeline.merging import merge
+from lance_gateway.pipeline.snapshotting import SnapshotPolicy, SnapshotReport, commit, snapshot
+from lance_gateway.pipeline.snapshotting import regions as snapshotting_job
 from tests.pipeline.snapshotting.remembered import ALWAYS, SCHEMA, details_of, newest, rows
 from tests.support.lake.tables import LsmTable, bucketed
 from tests.support.processes.writer_process import WriterProcess

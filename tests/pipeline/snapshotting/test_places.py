@@ -12,15 +12,15 @@ import pytest
 from lance.dataset import Index
 from lance.file import LanceFileWriter
 
-from memwal.base.index_details import MEM_WAL_INDEX, MEM_WAL_INDEX_TYPE, read_base_manifest
-from memwal.base.versions import commit_next
-from memwal.regions.region_snapshots import encode_region_snapshots
-from pipeline.jobs.lake import Lake as PipelineLake
-from pipeline.jobs.lake import LakeTable, TableState
-from pipeline.merging import merge
-from pipeline.snapshotting import snapshot
-from planner.engine import QueryEngine
-from planner.scans.settings import SessionSettings
+from lance_gateway.memwal.base.index_details import MEM_WAL_INDEX, MEM_WAL_INDEX_TYPE, read_base_manifest
+from lance_gateway.memwal.base.versions import commit_next
+from lance_gateway.memwal.regions.region_snapshots import encode_region_snapshots
+from lance_gateway.pipeline.jobs.lake import Lake as PipelineLake
+from lance_gateway.pipeline.jobs.lake import LakeTable, TableState
+from lance_gateway.pipeline.merging import merge
+from lance_gateway.pipeline.snapshotting import snapshot
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.scans.settings import SessionSettings
 from tests.pipeline.snapshotting.remembered import ALWAYS, details_of, rows
 from tests.planner.writes.dml.lake import Lake
 from tests.support.lake.tables import LsmTable

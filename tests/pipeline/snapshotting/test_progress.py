@@ -12,17 +12,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memwal.base.index_details import read_base_manifest
-from memwal.base.versions import commit_next
-from memwal.errors import UnavailableError, UnsupportedError
-from memwal.regions.region_snapshots import decode_region_snapshots
-from memwal.storage.files import Storage
-from memwal.storage.local import LocalBackend
-from pipeline.jobs.lake import Lake, LakeTable, TableState
-from pipeline.merging import merge
-from pipeline.snapshotting import commit, snapshot
-from pipeline.snapshotting import regions as snapshotting_job
-from protos import mem_wal_pb2
+from lance_gateway.memwal.base.index_details import read_base_manifest
+from lance_gateway.memwal.base.versions import commit_next
+from lance_gateway.memwal.errors import UnavailableError, UnsupportedError
+from lance_gateway.memwal.regions.region_snapshots import decode_region_snapshots
+from lance_gateway.memwal.storage.files import Storage
+from lance_gateway.memwal.storage.local import LocalBackend
+from lance_gateway.pipeline.jobs.lake import Lake, LakeTable, TableState
+from lance_gateway.pipeline.merging import merge
+from lance_gateway.pipeline.snapshotting import commit, snapshot
+from lance_gateway.pipeline.snapshotting import regions as snapshotting_job
+from lance_gateway.protos import mem_wal_pb2
 from tests.pipeline.snapshotting.remembered import ALWAYS, SCHEMA, details_of, newest, rows
 from tests.support.lake.tables import LsmTable, bucketed
 from tests.support.processes.writer_process import WriterProcess

@@ -7,12 +7,12 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.regions.region_snapshots import decode_region_snapshots
-from pipeline.jobs.lake import Lake, LakeTable, TableState
-from pipeline.merging import merge
-from pipeline.snapshotting import snapshot
-from planner.engine import QueryEngine
-from planner.scans.settings import SessionSettings
+from lance_gateway.memwal.regions.region_snapshots import decode_region_snapshots
+from lance_gateway.pipeline.jobs.lake import Lake, LakeTable, TableState
+from lance_gateway.pipeline.merging import merge
+from lance_gateway.pipeline.snapshotting import snapshot
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.scans.settings import SessionSettings
 from tests.pipeline.snapshotting.remembered import ALWAYS, SCHEMA, details_of, rows
 from tests.support.lake.tables import LsmTable, bucketed
 from tests.support.processes.servers import GatewayProcess, fetch, open_connection

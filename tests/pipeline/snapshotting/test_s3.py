@@ -3,14 +3,14 @@
 import pyarrow as pa
 import pytest
 
-from memwal.base.index_details import read_base_manifest
-from memwal.regions.region_snapshots import decode_region_snapshots
-from pipeline.jobs.lake import Lake, TableState
-from pipeline.merging import merge
-from pipeline.snapshotting import commit, snapshot
-from pipeline.status import read_status
-from planner.engine import QueryEngine, SessionSettings
-from planner.tables.state.catalog import Catalog
+from lance_gateway.memwal.base.index_details import read_base_manifest
+from lance_gateway.memwal.regions.region_snapshots import decode_region_snapshots
+from lance_gateway.pipeline.jobs.lake import Lake, TableState
+from lance_gateway.pipeline.merging import merge
+from lance_gateway.pipeline.snapshotting import commit, snapshot
+from lance_gateway.pipeline.status import read_status
+from lance_gateway.planner.engine import QueryEngine, SessionSettings
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.memwal.written import WrittenTable, keyed_schema
 
 pytestmark = pytest.mark.slow

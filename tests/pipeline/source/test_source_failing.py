@@ -7,7 +7,7 @@ import pytest
 from pyarrow import flight
 from pyspark.util import handle_worker_exception
 
-from memwal.errors import (
+from lance_gateway.memwal.errors import (
     InvalidInputError,
     LanceGatewayError,
     NotFoundError,
@@ -15,7 +15,7 @@ from memwal.errors import (
     UnavailableError,
     UnsupportedError,
 )
-from pipeline.source.client import LanceGatewaySourceError, raise_first, translate_error
+from lance_gateway.pipeline.source.client import LanceGatewaySourceError, raise_first, translate_error
 
 FIRST = "memwal.errors.NotFoundError: table 'x' does not exist\n"
 

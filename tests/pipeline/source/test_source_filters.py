@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import datasource as of
 
-from gateway.server import GatewayServer
-from pipeline.source.filters import translate_filter
+from lance_gateway.gateway.server import GatewayServer
+from lance_gateway.pipeline.source.filters import translate_filter
 from tests.gateway.conftest import serving
 from tests.support.lake.sources import get_url, plan_read
 from tests.support.lake.tables import LsmTable, bucketed, key_field

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from memwal.errors import InvalidInputError
-from pipeline.source.options import Login, Options, build_select, is_wrapped, refuse
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.pipeline.source.options import Login, Options, build_select, is_wrapped, refuse
 
 
 def test_little_needs_to_be_said() -> None:

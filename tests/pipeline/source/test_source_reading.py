@@ -12,13 +12,13 @@ from pyarrow import flight
 from pyspark.sql.datasource import EqualTo, GreaterThan
 from pyspark.sql.types import StructType
 
-from gateway.execution.endpoints import ENDPOINT_SECONDS, Endpoints
-from gateway.server import GatewayServer
-from memwal.errors import InvalidInputError, PreconditionError, UnavailableError
-from pipeline.source import direct
-from pipeline.source.client import Gateway, LanceGatewaySourceError
-from pipeline.source.options import Options
-from pipeline.source.reading import DirectParts, Parts, Whole
+from lance_gateway.gateway.execution.endpoints import ENDPOINT_SECONDS, Endpoints
+from lance_gateway.gateway.server import GatewayServer
+from lance_gateway.memwal.errors import InvalidInputError, PreconditionError, UnavailableError
+from lance_gateway.pipeline.source import direct
+from lance_gateway.pipeline.source.client import Gateway, LanceGatewaySourceError
+from lance_gateway.pipeline.source.options import Options
+from lance_gateway.pipeline.source.reading import DirectParts, Parts, Whole
 from tests.gateway.conftest import serving
 from tests.support.lake import manifests
 from tests.support.lake.merging import clean_up_merged, merge_generations
@@ -281,8 +281,8 @@ class Client:
 def reading_from(
     streams: list[Breaking], monkeypatch: pytest.MonkeyPatch
 ) -> tuple[Client, Iterator[pa.RecordBatch]]:
-    from pipeline.source import client as module  # noqa: PLC0415
-    from pipeline.source.client import Endpoint  # noqa: PLC0415
+    from lance_gateway.pipeline.source import client as module  # noqa: PLC0415
+    from lance_gateway.pipeline.source.client import Endpoint  # noqa: PLC0415
 
     monkeypatch.setattr(module.time, "sleep", lambda _seconds: None)
     gateway = Gateway("grpc://127.0.0.1:1", Options.of({"table": "t"}))

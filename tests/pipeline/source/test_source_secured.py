@@ -8,12 +8,12 @@ import lance
 import pytest
 import trustme
 
-from gateway.auth.users import User, write_user
-from gateway.config.sections.auth import AuthSection
-from gateway.server import GatewayServer
-from gateway.start.opening import open_security
-from pipeline.source.client import LanceGatewaySourceError
-from pipeline.source.reading import Whole
+from lance_gateway.gateway.auth.users import User, write_user
+from lance_gateway.gateway.config.sections.auth import AuthSection
+from lance_gateway.gateway.server import GatewayServer
+from lance_gateway.gateway.start.opening import open_security
+from lance_gateway.pipeline.source.client import LanceGatewaySourceError
+from lance_gateway.pipeline.source.reading import Whole
 from tests.gateway.auth.conftest import QUICK, write_tls
 from tests.gateway.conftest import ORDER_COUNT, orders, serving
 from tests.support.lake.sources import Read, plan_read

@@ -13,9 +13,9 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.functions import spark_partition_id
 
-from gateway.cli.client import GatewayClient
-from gateway.server import GatewayServer
-from pipeline.source import register
+from lance_gateway.gateway.cli.client import GatewayClient
+from lance_gateway.gateway.server import GatewayServer
+from lance_gateway.pipeline.source import register
 from tests.adbc.values import VALUES, typed_table
 from tests.gateway.conftest import ORDER_COUNT, orders, serving
 from tests.support.lake.sources import get_url, list_statements

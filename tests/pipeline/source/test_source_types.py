@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import types as spark
 
-from memwal.errors import InvalidInputError, UnsupportedError
-from pipeline.source.types import arrow_schema, check_given, conform, spark_schema, spark_type
+from lance_gateway.memwal.errors import InvalidInputError, UnsupportedError
+from lance_gateway.pipeline.source.types import arrow_schema, check_given, conform, spark_schema, spark_type
 from tests.adbc.values import VALUES
 
 RULES = {

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import StructType
 
-from gateway.cli.client import GatewayClient
-from gateway.server import GatewayServer
-from pipeline.source.client import LanceGatewaySourceError
-from pipeline.source.types import arrow_schema, spark_schema
-from pipeline.source.writing import GatewayStreamWriter, GatewayWriter, WrittenRows
+from lance_gateway.gateway.cli.client import GatewayClient
+from lance_gateway.gateway.server import GatewayServer
+from lance_gateway.pipeline.source.client import LanceGatewaySourceError
+from lance_gateway.pipeline.source.types import arrow_schema, spark_schema
+from lance_gateway.pipeline.source.writing import GatewayStreamWriter, GatewayWriter, WrittenRows
 from tests.gateway.conftest import serving
 from tests.support.lake.sources import get_url, open_source
 

@@ -166,7 +166,7 @@ class SparkCluster:
             meanwhile: called with the command's process again and again, until it says that it did its deed.
             environment: variables of the command, over the cluster's.
         """
-        command = [sys.executable, "-m", "pipeline", *arguments, "--master", self.master]
+        command = [sys.executable, "-m", "lance_gateway.pipeline", *arguments, "--master", self.master]
         child = subprocess.Popen(
             command,
             env={**self._environment, **environment},

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from memwal.errors import InvalidInputError, UnavailableError
-from pipeline.cli import app
-from pipeline.spark import archive as archives
-from pipeline.spark.archive import find_distributions, pack
-from pipeline.spark.session import open_session
+from lance_gateway.memwal.errors import InvalidInputError, UnavailableError
+from lance_gateway.pipeline.cli import app
+from lance_gateway.pipeline.spark import archive as archives
+from lance_gateway.pipeline.spark.archive import find_distributions, pack
+from lance_gateway.pipeline.spark.session import open_session
 
 
 def test_what_executors_need_and_nothing_that_spark_brings_or_tests_want():
@@ -38,7 +38,10 @@ def test_its_python_runs_without_the_one_that_packed_it(monkeypatch: pytest.Monk
     with tarfile.open(report.path) as archive:
         archive.extractall(tmp_path / "environment", filter="tar")
     report.path.unlink()
-    script = "import memwal.errors as ours, idna, ssl, sys\nprint(ours.__file__, idna.__file__, sys.prefix)"
+    script = (
+        "import idna, ssl, sys; from lance_gateway.memwal import errors as ours\n"
+        "print(ours.__file__, idna.__file__, sys.prefix)"
+    )
     done = subprocess.run(
         ["./environment/bin/python", "-c", script],
         cwd=tmp_path,
@@ -48,7 +51,7 @@ def test_its_python_runs_without_the_one_that_packed_it(monkeypatch: pytest.Monk
         check=False,
     )
     place = tmp_path / "environment"
-    ours, others = place / "packages/memwal/errors.py", place / "packages/idna/__init__.py"
+    ours, others = place / "packages/lance_gateway/memwal/errors.py", place / "packages/idna/__init__.py"
     assert (done.stderr, done.stdout.split()) == ("", [str(ours), str(others), str(place)])
     assert [one.name for one in tmp_path.iterdir()] == ["environment"], "no part of a file is left"
 

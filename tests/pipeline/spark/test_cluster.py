@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.jobs.lake import LakeTable
-from pipeline.merging import merge
-from pipeline.spark.archive import pack
+from lance_gateway.pipeline.jobs.lake import LakeTable
+from lance_gateway.pipeline.merging import merge
+from lance_gateway.pipeline.spark.archive import pack
 from tests.pipeline.scenario import Scenario, built, shown
 from tests.pipeline.spark.cluster import SparkCluster
 from tests.support.processes.writer_process import WriterProcess

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from memwal.errors import InvalidInputError, PreconditionError
-from pipeline.spark.session import check_java, find_session, open_session, quiet_jvm
+from lance_gateway.memwal.errors import InvalidInputError, PreconditionError
+from lance_gateway.pipeline.spark.session import check_java, find_session, open_session, quiet_jvm
 
 
 def pretend_java(folder: Path, text: str) -> None:

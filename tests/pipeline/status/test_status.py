@@ -14,13 +14,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from rich.console import Console
 from typer.testing import CliRunner, Result
 
-from memwal.storage.local import LocalBackend
-from pipeline.cli import app
-from pipeline.jobs.lake import Lake, LakeTable
-from pipeline.merging import merge
-from pipeline.snapshotting import snapshot
-from pipeline.status import read_status
-from pipeline.status.shown import build_document, format_exposition, render
+from lance_gateway.memwal.storage.local import LocalBackend
+from lance_gateway.pipeline.cli import app
+from lance_gateway.pipeline.jobs.lake import Lake, LakeTable
+from lance_gateway.pipeline.merging import merge
+from lance_gateway.pipeline.snapshotting import snapshot
+from lance_gateway.pipeline.status import read_status
+from lance_gateway.pipeline.status.shown import build_document, format_exposition, render
 from tests.support.lake import manifests
 from tests.support.lake.tables import LsmTable, bucketed, key_field
 from tests.support.processes.writer_process import WriterProcess

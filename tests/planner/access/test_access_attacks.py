@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, PreconditionError
-from planner.access.rights import FULL_ACCESS, TableAccess
-from planner.engine import QueryEngine
-from planner.tables.state.catalog import Catalog
+from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, PreconditionError
+from lance_gateway.planner.access.rights import FULL_ACCESS, TableAccess
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.planner.access_lake import (
     ANALYST,
     HIDDEN_WORDS,

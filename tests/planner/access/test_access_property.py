@@ -13,11 +13,11 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-import execnodes
-from memwal.errors import LanceGatewayError
-from planner.access.rights import FULL_ACCESS, Access, TableAccess
-from planner.engine import QueryEngine
-from planner.tables.state.catalog import Catalog
+from lance_gateway import execnodes
+from lance_gateway.memwal.errors import LanceGatewayError
+from lance_gateway.planner.access.rights import FULL_ACCESS, Access, TableAccess
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.planner.access_queries import ACCESS_TO_T, ACCESS_TO_U, statements
 from tests.support.judging.principals import ALL, create_principal, filter_visible
 from tests.support.lake.tables import LsmTable, bucketed, key_field

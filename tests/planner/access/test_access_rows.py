@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from memwal.errors import InvalidInputError
-from planner.access.rights import FULL_ACCESS, TableAccess
-from planner.access.secured_table import check_table_access
-from planner.engine import QueryEngine, SessionSettings
-from planner.tables.state.catalog import Catalog
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.planner.access.rights import FULL_ACCESS, TableAccess
+from lance_gateway.planner.access.secured_table import check_table_access
+from lance_gateway.planner.engine import QueryEngine, SessionSettings
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.gateway.conftest import TYPES, typed_rows
 from tests.planner.access_lake import (
     ANALYST,

@@ -6,9 +6,9 @@ import lance
 import pyarrow as pa
 import pytest
 
-from planner.access.rights import TableAccess
-from planner.engine import DEFAULT_SETTINGS, QueryEngine
-from planner.tables.state.catalog import Catalog
+from lance_gateway.planner.access.rights import TableAccess
+from lance_gateway.planner.engine import DEFAULT_SETTINGS, QueryEngine
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.support.judging.principals import create_principal
 
 ROWS = pa.table(

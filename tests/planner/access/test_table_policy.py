@@ -9,15 +9,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from execnodes import SecurityBarrierExec
-from memwal.errors import InvalidInputError, PreconditionError
-from planner.access.rights import TableAccess
-from planner.access.table_policy import PolicedRows, plan_policy
-from planner.bridge.run_control import RunControl
-from planner.engine import QueryEngine
-from planner.predicates.predicate import describe
-from planner.predicates.row_filter import PredicateFilter
-from planner.scans.scan_plan import divide_conditions
+from lance_gateway.execnodes import SecurityBarrierExec
+from lance_gateway.memwal.errors import InvalidInputError, PreconditionError
+from lance_gateway.planner.access.rights import TableAccess
+from lance_gateway.planner.access.table_policy import PolicedRows, plan_policy
+from lance_gateway.planner.bridge.run_control import RunControl
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.predicates.predicate import describe
+from lance_gateway.planner.predicates.row_filter import PredicateFilter
+from lance_gateway.planner.scans.scan_plan import divide_conditions
 from tests.planner.recording import pushed
 from tests.support.judging.principals import create_principal
 from tests.support.lake.tables import LsmTable, by_identity, key_field

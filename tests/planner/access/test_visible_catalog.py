@@ -6,13 +6,13 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.errors import NotFoundError
-from planner.access.rights import FULL_ACCESS
-from planner.access.visible_catalog import VisibleCatalog
-from planner.engine import QueryEngine
-from planner.tables.sources.base_table import BaseTable
-from planner.tables.state.catalog import Catalog
-from planner.tables.state.table import Table
+from lance_gateway.memwal.errors import NotFoundError
+from lance_gateway.planner.access.rights import FULL_ACCESS
+from lance_gateway.planner.access.visible_catalog import VisibleCatalog
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.tables.sources.base_table import BaseTable
+from lance_gateway.planner.tables.state.catalog import Catalog
+from lance_gateway.planner.tables.state.table import Table
 
 ROWS = pa.table({"id": [1, 2], "name": ["a", "b"]})
 

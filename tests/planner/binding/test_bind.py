@@ -10,8 +10,8 @@ from sqlglot import exp, parse_one
 from sqlglot.errors import ParseError
 from sqlglot.optimizer.scope import traverse_scope
 
-from planner.binding.bound_statement import StatementKind
-from planner.sql.text.tokens import quote
+from lance_gateway.planner.binding.bound_statement import StatementKind
+from lance_gateway.planner.sql.text.tokens import quote
 from tests.planner.names import TABLES, VIEWS, bound, context_with
 from tests.planner.titled import Case, read_titled
 

@@ -3,9 +3,9 @@
 import pyarrow as pa
 import pytest
 
-from memwal.errors import InvalidInputError, NotFoundError, UnsupportedError
-from planner.binding.bind import bind
-from planner.plans.errors import translate_error
+from lance_gateway.memwal.errors import InvalidInputError, NotFoundError, UnsupportedError
+from lance_gateway.planner.binding.bind import bind
+from lance_gateway.planner.plans.errors import translate_error
 from tests.planner.names import TABLES, Names, bound, context_with
 
 

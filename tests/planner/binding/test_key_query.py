@@ -3,9 +3,9 @@
 import pyarrow as pa
 import pytest
 
-from memwal.errors import InvalidInputError
-from planner.binding.key_query import KeyQuery, find_key_query
-from planner.sql.text.tokens import tokenize
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.planner.binding.key_query import KeyQuery, find_key_query
+from lance_gateway.planner.sql.text.tokens import tokenize
 from tests.planner.names import ITEMS, ORDERS, bound
 
 LOOKUPS = [

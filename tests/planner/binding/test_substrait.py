@@ -11,12 +11,12 @@ import pytest
 from datafusion import SessionContext
 from datafusion.substrait import Plan, Serde
 
-from memwal.errors import InvalidInputError, NotFoundError, PreconditionError, UnsupportedError
-from planner.access.rights import FULL_ACCESS
-from planner.binding.substrait import substrait_version
-from planner.engine import QueryEngine
-from planner.scans.settings import SessionSettings
-from planner.tables.state.catalog import Catalog
+from lance_gateway.memwal.errors import InvalidInputError, NotFoundError, PreconditionError, UnsupportedError
+from lance_gateway.planner.access.rights import FULL_ACCESS
+from lance_gateway.planner.binding.substrait import substrait_version
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.scans.settings import SessionSettings
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.planner.access_lake import ANALYST, NOBODY, VISIBLE, write_lake
 from tests.support.processes.writer_process import WriterProcess
 

@@ -3,9 +3,9 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memwal.errors import LanceGatewayError
-from planner.sql.text.tokens import tokenize
-from planner.system.catalogs.functions import CATALOG_FUNCTIONS
+from lance_gateway.memwal.errors import LanceGatewayError
+from lance_gateway.planner.sql.text.tokens import tokenize
+from lance_gateway.planner.system.catalogs.functions import CATALOG_FUNCTIONS
 from tests.planner.names import bound
 
 FRAGMENTS = (

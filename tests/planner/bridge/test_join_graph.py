@@ -4,8 +4,8 @@ import pyarrow as pa
 import pytest
 from datafusion import SessionContext
 
-from planner.bridge.join_graph import read_join_graph
-from planner.bridge.plan_reading import columns_of
+from lance_gateway.planner.bridge.join_graph import read_join_graph
+from lance_gateway.planner.bridge.plan_reading import columns_of
 
 TABLES = {"t": ["id", "k", "g"], "u": ["id", "k", "h"], "w": ["id", "m"]}
 

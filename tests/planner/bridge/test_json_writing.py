@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memwal.errors import InvalidInputError, UnsupportedError
-from planner.bridge.json.changing import Change, change, merge_patch, set_at_keys
-from planner.bridge.json.functions import JSON_FUNCTIONS
-from planner.bridge.json.writing import refuse_unwritten, write_json
-from planner.sql.forms.json_values import WRITTEN
+from lance_gateway.memwal.errors import InvalidInputError, UnsupportedError
+from lance_gateway.planner.bridge.json.changing import Change, change, merge_patch, set_at_keys
+from lance_gateway.planner.bridge.json.functions import JSON_FUNCTIONS
+from lance_gateway.planner.bridge.json.writing import refuse_unwritten, write_json
+from lance_gateway.planner.sql.forms.json_values import WRITTEN
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 FIRST, LAST = dt.datetime(2, 1, 1), dt.datetime(9998, 1, 1)

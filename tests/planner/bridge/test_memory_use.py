@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 from datafusion import DataFrame, RuntimeEnvBuilder, SessionConfig, SessionContext
 
-from planner.bridge import memory_use
-from planner.bridge.memory_use import MemoryUse, measure_plan
-from planner.bridge.run_control import RunControl, stream_batches
+from lance_gateway.planner.bridge import memory_use
+from lance_gateway.planner.bridge.memory_use import MemoryUse, measure_plan
+from lance_gateway.planner.bridge.run_control import RunControl, stream_batches
 
 ROWS = 200_000
 

@@ -9,9 +9,9 @@ import pyarrow.dataset as pads
 import pytest
 from datafusion import SessionConfig, SessionContext
 
-from planner.bridge.plan_shape import DirectShape, find_direct_shape
-from planner.engine import QueryEngine
-from planner.tables.state.catalog import Catalog
+from lance_gateway.planner.bridge.plan_shape import DirectShape, find_direct_shape
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.support.judging.results import assert_same_rows
 from tests.support.lake.tables import LsmTable, bucketed, key_field
 from tests.support.processes.writer_process import WriterProcess

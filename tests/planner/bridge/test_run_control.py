@@ -8,12 +8,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from gateway.protocol.errors import QueryCancelledError
-from planner.access.rights import Access
-from planner.bridge.run_control import RunControl
-from planner.engine import QueryEngine
-from planner.tables.sources.caches import ByteCache
-from planner.tables.state.catalog import Catalog
+from lance_gateway.gateway.protocol.errors import QueryCancelledError
+from lance_gateway.planner.access.rights import Access
+from lance_gateway.planner.bridge.run_control import RunControl
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.tables.sources.caches import ByteCache
+from lance_gateway.planner.tables.state.catalog import Catalog
 
 STOPPED = QueryCancelledError("stopped by the test")
 

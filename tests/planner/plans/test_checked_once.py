@@ -6,9 +6,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from planner.engine import PreparedQuery
-from planner.plans import dataframes
-from planner.plans.checks.mistaken_plans import check_plan
+from lance_gateway.planner.engine import PreparedQuery
+from lance_gateway.planner.plans import dataframes
+from lance_gateway.planner.plans.checks.mistaken_plans import check_plan
 from tests.support.judging.judged import Judged, open_judged
 from tests.support.judging.results import rows_of
 

@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from memwal.errors import InvalidInputError
-from planner.access.rights import FULL_ACCESS, Access, TableAccess
-from planner.engine import DEFAULT_SETTINGS, QueryEngine
-from planner.tables.state.catalog import Catalog
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.planner.access.rights import FULL_ACCESS, Access, TableAccess
+from lance_gateway.planner.engine import DEFAULT_SETTINGS, QueryEngine
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.support.judging.principals import create_principal
 from tests.support.lake.manifests import SpecField
 from tests.support.lake.tables import LsmTable, bucketed, by_spec, key_field

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from datafusion import SessionContext
 
-from memwal.errors import InvalidInputError, is_panic
-from planner.bridge.run_control import describe_panics
-from planner.engine import QueryEngine
-from planner.plans.errors import misses_columns, translate_error
-from planner.tables.state.catalog import Catalog
+from lance_gateway.memwal.errors import InvalidInputError, is_panic
+from lance_gateway.planner.bridge.run_control import describe_panics
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.plans.errors import misses_columns, translate_error
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.planner.names import ORDERS, bound
 
 

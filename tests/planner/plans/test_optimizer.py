@@ -8,8 +8,8 @@ import lance
 import pyarrow as pa
 import pytest
 
-from planner.engine import QueryEngine
-from planner.scans.settings import ALL_SHORTCUTS, NO_SHORTCUTS, SessionSettings, Shortcuts
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.scans.settings import ALL_SHORTCUTS, NO_SHORTCUTS, SessionSettings, Shortcuts
 from tests.support.judging.results import rows_of
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from memwal.errors import InvalidInputError, NotFoundError, PreconditionError
-from planner.access.rights import TableAccess
-from planner.engine import QueryEngine
-from planner.plans.scan_parts import ScanPart
+from lance_gateway.memwal.errors import InvalidInputError, NotFoundError, PreconditionError
+from lance_gateway.planner.access.rights import TableAccess
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.plans.scan_parts import ScanPart
 from tests.planner.parts_table import carried, offered, write
 from tests.support.judging.principals import create_principal
 from tests.support.lake.tables import bucketed, unpartitioned

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memwal.errors import UnavailableError
-from planner.engine import QueryEngine
-from planner.tables.state.catalog import Catalog
+from lance_gateway.memwal.errors import UnavailableError
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.planner.parts_table import SCHEMA, Written, carried, offered, rows_of, write
 from tests.support.lake import manifests
 from tests.support.lake.merging import clean_up_merged, merge_generations

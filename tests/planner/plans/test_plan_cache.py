@@ -7,11 +7,11 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.errors import NotFoundError, PreconditionError, UnavailableError
-from planner.access.rights import FullAccess
-from planner.engine import QueryEngine
-from planner.scans.settings import SessionSettings
-from planner.tables.state.catalog import Catalog
+from lance_gateway.memwal.errors import NotFoundError, PreconditionError, UnavailableError
+from lance_gateway.planner.access.rights import FullAccess
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.scans.settings import SessionSettings
+from lance_gateway.planner.tables.state.catalog import Catalog
 
 
 @pytest.fixture
@@ -173,7 +173,7 @@ def test_a_statement_knows_the_time_of_its_run_not_of_its_preparation(
 ) -> None:
     plan = engine.prepare("SELECT now() AS a")
     prepared_at = pa.scalar(datetime.now(UTC).replace(tzinfo=None), pa.timestamp("ns"))
-    monkeypatch.setattr("planner.plans.prepared_query.MAX_PLAN_SECONDS", 0.0)
+    monkeypatch.setattr("lance_gateway.planner.plans.prepared_query.MAX_PLAN_SECONDS", 0.0)
     told = plan.execute().read_all().column("a")[0]
     assert told.value > prepared_at.value
 

@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from planner.bridge.run_control import RunControl
-from planner.engine import PreparedQuery, QueryEngine
-from planner.plans.dataframes import Frames
-from planner.scans.settings import ALL_SHORTCUTS, SessionSettings, Shortcut
-from planner.tables.state.catalog import Catalog
+from lance_gateway.planner.bridge.run_control import RunControl
+from lance_gateway.planner.engine import PreparedQuery, QueryEngine
+from lance_gateway.planner.plans.dataframes import Frames
+from lance_gateway.planner.scans.settings import ALL_SHORTCUTS, SessionSettings, Shortcut
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.support.judging.results import rows_of
 from tests.support.processes.gateways import EAGER
 

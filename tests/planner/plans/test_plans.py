@@ -10,9 +10,9 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.errors import InvalidInputError
-from planner.engine import QueryEngine, SessionSettings
-from planner.tables.state.catalog import Catalog
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.planner.engine import QueryEngine, SessionSettings
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.planner.titled import Case, read_titled
 from tests.support.lake.merging import merge_generations
 from tests.support.lake.tables import LsmTable, bucketed, by_identity, key_field, unpartitioned

@@ -8,11 +8,11 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.errors import InvalidInputError
-from planner.bridge.run_control import RunControl
-from planner.engine import QueryEngine
-from planner.scans.settings import ALL_SHORTCUTS, DEFAULT_SETTINGS, SessionSettings, Shortcut
-from planner.tables.state.catalog import Catalog
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.planner.bridge.run_control import RunControl
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.scans.settings import ALL_SHORTCUTS, DEFAULT_SETTINGS, SessionSettings, Shortcut
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.support.judging.results import rows_of
 
 UNPUSHABLE = [

@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from memwal.errors import LanceGatewayError
-from planner.access.rights import TableAccess
-from planner.engine import PreparedQuery, QueryEngine
-from planner.scans.resident_scan import make_unread
-from planner.scans.settings import ALL_SHORTCUTS, SessionSettings, Shortcut
-from planner.tables.state.catalog import Catalog
+from lance_gateway.memwal.errors import LanceGatewayError
+from lance_gateway.planner.access.rights import TableAccess
+from lance_gateway.planner.engine import PreparedQuery, QueryEngine
+from lance_gateway.planner.scans.resident_scan import make_unread
+from lance_gateway.planner.scans.settings import ALL_SHORTCUTS, SessionSettings, Shortcut
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.support.judging.principals import create_principal
 from tests.support.judging.results import rows_of
 from tests.support.processes.gateways import EAGER

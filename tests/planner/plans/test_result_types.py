@@ -7,8 +7,8 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.errors import InvalidInputError, UnsupportedError
-from planner.engine import QueryEngine, SessionSettings
+from lance_gateway.memwal.errors import InvalidInputError, UnsupportedError
+from lance_gateway.planner.engine import QueryEngine, SessionSettings
 from tests.support.lake.tables import key_field
 
 

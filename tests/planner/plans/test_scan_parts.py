@@ -8,7 +8,7 @@ import lance
 import pyarrow as pa
 import pytest
 
-from planner.engine import QueryEngine
+from lance_gateway.planner.engine import QueryEngine
 from tests.planner.parts_table import SCHEMA, carried, offered, rows_of, write
 from tests.support.lake.tables import Layout, LsmTable, bucketed, key_field, unpartitioned
 from tests.support.processes.writer_process import WriterProcess

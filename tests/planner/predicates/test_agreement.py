@@ -12,11 +12,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pyarrow.compute import field
 
-from memwal.base.index_details import RegionField, RegionSpec
-from memwal.transforms.expressions import evaluate_expression
-from memwal.transforms.transforms import build_transform, encode_region_value
-from planner.predicates.predicate import decode
-from planner.predicates.pruning import RegionAssignment, RegionAssignments, prune_regions
+from lance_gateway.memwal.base.index_details import RegionField, RegionSpec
+from lance_gateway.memwal.transforms.expressions import evaluate_expression
+from lance_gateway.memwal.transforms.transforms import build_transform, encode_region_value
+from lance_gateway.planner.predicates.predicate import decode
+from lance_gateway.planner.predicates.pruning import RegionAssignment, RegionAssignments, prune_regions
 from tests.support.lake.tables import key_field
 
 ZONES = (

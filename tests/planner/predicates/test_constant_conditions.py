@@ -6,9 +6,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from planner.access.rights import TableAccess
-from planner.engine import QueryEngine
-from planner.scans.settings import DEFAULT_SETTINGS
+from lance_gateway.planner.access.rights import TableAccess
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.scans.settings import DEFAULT_SETTINGS
 from tests.support.judging.principals import create_principal
 from tests.support.lake.tables import LsmTable, key_field, unpartitioned
 from tests.support.processes.writer_process import WriterProcess

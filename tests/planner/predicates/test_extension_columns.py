@@ -7,8 +7,8 @@ import lance
 import pyarrow as pa
 import pytest
 
-from planner.engine import QueryEngine
-from planner.tables.state.catalog import Catalog
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.tables.state.catalog import Catalog
 
 TEXTS = ['{"a":1}', '{"a":"x","b":[1,2]}', None]
 UUIDS = [uuid.UUID(int=1).bytes, uuid.UUID(int=2).bytes, None]

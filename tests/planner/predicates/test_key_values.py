@@ -8,8 +8,8 @@ import pyarrow.compute as pc
 import pytest
 from pyarrow.compute import field
 
-from planner.predicates.predicate import TRUE, And, Comparison, InList, Or, Predicate, decode
-from planner.predicates.value_sets import find_key_values
+from lance_gateway.planner.predicates.predicate import TRUE, And, Comparison, InList, Or, Predicate, decode
+from lance_gateway.planner.predicates.value_sets import find_key_values
 
 SCHEMA = pa.schema(
     [

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow.compute import field
 
-from planner.predicates.arrow_expressions import Call, Field, Value, read_expression
-from planner.predicates.predicate import (
+from lance_gateway.planner.predicates.arrow_expressions import Call, Field, Value, read_expression
+from lance_gateway.planner.predicates.predicate import (
     FALSE,
     TRUE,
     And,
@@ -29,7 +29,7 @@ from planner.predicates.predicate import (
     decode,
     describe,
 )
-from planner.predicates.value_sets import find_key_values
+from lance_gateway.planner.predicates.value_sets import find_key_values
 from tests.planner.names import context_with
 from tests.planner.recording import pushed
 

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow.compute import field
 
-from memwal.base.index_details import RegionSpec
-from memwal.transforms.buckets import BucketHash
-from memwal.transforms.transforms import compute_region_values, encode_region_value
-from planner.predicates.predicate import FALSE, TRUE, Predicate, decode, describe
-from planner.predicates.pruning import (
+from lance_gateway.memwal.base.index_details import RegionSpec
+from lance_gateway.memwal.transforms.buckets import BucketHash
+from lance_gateway.memwal.transforms.transforms import compute_region_values, encode_region_value
+from lance_gateway.planner.predicates.predicate import FALSE, TRUE, Predicate, decode, describe
+from lance_gateway.planner.predicates.pruning import (
     Outcome,
     Pruning,
     RegionAssignment,

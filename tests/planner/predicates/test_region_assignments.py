@@ -10,13 +10,13 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.base.index_details import RegionField, RegionSpec
-from memwal.regions.manifest import RegionManifest, commit_manifest
-from memwal.regions.region_ids import derive_lancedb_region_id
-from memwal.storage.files import Storage
-from planner.predicates.pruning import RegionAssignment, RegionAssignments
-from planner.tables.state.catalog import Catalog
-from planner.tables.state.table import Table
+from lance_gateway.memwal.base.index_details import RegionField, RegionSpec
+from lance_gateway.memwal.regions.manifest import RegionManifest, commit_manifest
+from lance_gateway.memwal.regions.region_ids import derive_lancedb_region_id
+from lance_gateway.memwal.storage.files import Storage
+from lance_gateway.planner.predicates.pruning import RegionAssignment, RegionAssignments
+from lance_gateway.planner.tables.state.catalog import Catalog
+from lance_gateway.planner.tables.state.table import Table
 from tests.support.lake.tables import encode_raw_value, key_field
 
 SCHEMA = pa.schema([key_field("id", pa.int64())])

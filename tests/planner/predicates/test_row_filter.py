@@ -15,8 +15,8 @@ from datafusion import SessionConfig, SessionContext
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.predicates.predicate import Comparison, decode
-from planner.predicates.row_filter import PredicateFilter
+from lance_gateway.planner.predicates.predicate import Comparison, decode
+from lance_gateway.planner.predicates.row_filter import PredicateFilter
 
 SCHEMA = pa.schema(
     [

@@ -8,8 +8,8 @@ import pyarrow.compute as pc
 import pytest
 from pyarrow.compute import field
 
-from planner.predicates.arrow_expressions import Call, Field, Value, read_expression
-from planner.predicates.row_filter import compare_floats, evaluate_condition
+from lance_gateway.planner.predicates.arrow_expressions import Call, Field, Value, read_expression
+from lance_gateway.planner.predicates.row_filter import compare_floats, evaluate_condition
 
 NAN = math.nan
 BATCH = pa.record_batch(

@@ -10,8 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.predicates.predicate import And, Anything, Comparison, InList, IsNull, Not, Or, Predicate
-from planner.predicates.value_sets import Bound, Box, ColumnSet, find_boxes, order_key
+from lance_gateway.planner.predicates.predicate import (
+    And,
+    Anything,
+    Comparison,
+    InList,
+    IsNull,
+    Not,
+    Or,
+    Predicate,
+)
+from lance_gateway.planner.predicates.value_sets import Bound, Box, ColumnSet, find_boxes, order_key
 
 OPERATORS = {
     "=": operator.eq,

@@ -9,14 +9,14 @@ import lance
 import pyarrow as pa
 import pytest
 
-from execnodes.lookups import TakeLastExec
-from execnodes.scans import LanceScanExec
-from planner.access.rights import FULL_ACCESS, TableAccess
-from planner.bridge.run_control import RunControl
-from planner.engine import PreparedQuery, QueryEngine
-from planner.plans.dataframes import Frames
-from planner.scans.explain.objects import INDEXED_FROM
-from planner.scans.settings import DEFAULT_SETTINGS, NO_SHORTCUTS
+from lance_gateway.execnodes.lookups import TakeLastExec
+from lance_gateway.execnodes.scans import LanceScanExec
+from lance_gateway.planner.access.rights import FULL_ACCESS, TableAccess
+from lance_gateway.planner.bridge.run_control import RunControl
+from lance_gateway.planner.engine import PreparedQuery, QueryEngine
+from lance_gateway.planner.plans.dataframes import Frames
+from lance_gateway.planner.scans.explain.objects import INDEXED_FROM
+from lance_gateway.planner.scans.settings import DEFAULT_SETTINGS, NO_SHORTCUTS
 from tests.support.judging.principals import create_principal
 from tests.support.lake.tables import key_field
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.bridge.join_graph import Edge, JoinGraph, LeafColumn
-from planner.scans.key_reduction import (
+from lance_gateway.planner.bridge.join_graph import Edge, JoinGraph, LeafColumn
+from lance_gateway.planner.scans.key_reduction import (
     Relation,
     build_member,
     keep_selected,

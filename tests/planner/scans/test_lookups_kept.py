@@ -9,10 +9,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from memwal.writing import Changes, WriteOptions
-from planner.engine import QueryEngine
-from planner.tables.sources.log_tail import Tail
-from planner.tables.state.catalog import Catalog
+from lance_gateway.memwal.writing import Changes, WriteOptions
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.tables.sources.log_tail import Tail
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.memwal.written import WrittenTable, keyed_schema
 
 TABLE = "t"

@@ -7,10 +7,10 @@ import lance
 import lancedb
 import pytest
 
-from memwal.errors import InvalidInputError, UnsupportedError
-from pipeline.jobs.lake import LakeTable
-from pipeline.merging import merge
-from planner.access.rights import TableAccess
+from lance_gateway.memwal.errors import InvalidInputError, UnsupportedError
+from lance_gateway.pipeline.jobs.lake import LakeTable
+from lance_gateway.pipeline.merging import merge
+from lance_gateway.planner.access.rights import TableAccess
 from tests.support.judging.principals import ALL, create_principal
 from tests.support.processes.gateways import EngineGateway, EngineTransaction
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.protocol.commands import decode_settings, encode_settings
-from memwal.errors import InvalidInputError
-from planner.scans.settings import (
+from lance_gateway.gateway.protocol.commands import decode_settings, encode_settings
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.planner.scans.settings import (
     ALL_SHORTCUTS,
     DEFAULT_SETTINGS,
     NO_SHORTCUTS,

@@ -11,23 +11,23 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from execnodes import ExecNode
-from execnodes.search.knn import KnnExec
-from memwal.writing import WriteOptions
-from planner.access.rights import FULL_ACCESS, Access, TableAccess
-from planner.bridge.run_control import RunControl
-from planner.engine import PreparedQuery, QueryEngine
-from planner.plans import prepared_query
-from planner.plans.dataframes import Frames
-from planner.scans import query_run, run_tables
-from planner.scans.settings import DEFAULT_SETTINGS, NO_SHORTCUTS, SessionSettings, Shortcut
-from planner.search.conditions.row_admission import Admission
-from planner.search.search_scan import SearchScan
-from planner.tables.state import log_reader
-from planner.tables.state.catalog import Catalog
-from planner.tables.visibility import key_search, visibility
-from planner.writes.dml.prepared_write import PreparedChange
-from planner.writes.dml.reading.key_rows import KeyRows
+from lance_gateway.execnodes import ExecNode
+from lance_gateway.execnodes.search.knn import KnnExec
+from lance_gateway.memwal.writing import WriteOptions
+from lance_gateway.planner.access.rights import FULL_ACCESS, Access, TableAccess
+from lance_gateway.planner.bridge.run_control import RunControl
+from lance_gateway.planner.engine import PreparedQuery, QueryEngine
+from lance_gateway.planner.plans import prepared_query
+from lance_gateway.planner.plans.dataframes import Frames
+from lance_gateway.planner.scans import query_run, run_tables
+from lance_gateway.planner.scans.settings import DEFAULT_SETTINGS, NO_SHORTCUTS, SessionSettings, Shortcut
+from lance_gateway.planner.search.conditions.row_admission import Admission
+from lance_gateway.planner.search.search_scan import SearchScan
+from lance_gateway.planner.tables.state import log_reader
+from lance_gateway.planner.tables.state.catalog import Catalog
+from lance_gateway.planner.tables.visibility import key_search, visibility
+from lance_gateway.planner.writes.dml.prepared_write import PreparedChange
+from lance_gateway.planner.writes.dml.reading.key_rows import KeyRows
 from tests.planner.search.policy.policy_lake import Lake
 from tests.support.judging.principals import create_principal
 from tests.support.processes.writer_process import WriterProcess

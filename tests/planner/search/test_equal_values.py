@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from planner.search.sources.same_rows import compare_values
+from lance_gateway.planner.search.sources.same_rows import compare_values
 
 POINT = pa.struct([("x", pa.float32()), ("name", pa.string())])
 

@@ -7,8 +7,8 @@ import lance
 import pyarrow as pa
 import pytest
 
-from planner.engine import QueryEngine
-from planner.tables.state.catalog import Catalog
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.planner.search.policy.policy_lake import DOCS, add_indexes, docs
 from tests.support.lake.tables import LsmTable, bucketed
 from tests.support.processes.writer_process import WriterProcess

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pytest
 
-from execnodes import ExecNode, MemTableSource, TaskContext
-from execnodes.search.source import (
+from lance_gateway.execnodes import ExecNode, MemTableSource, TaskContext
+from lance_gateway.execnodes.search.source import (
     HYBRID_CANDIDATES,
     TEXT_CANDIDATES,
     VECTOR_CANDIDATES,
@@ -16,7 +16,7 @@ from execnodes.search.source import (
     HybridRequest,
     SearchSource,
 )
-from planner.search.search_request import plan_hybrid
+from lance_gateway.planner.search.search_request import plan_hybrid
 
 NOTHING = pa.table({"id": [1]})
 BASE, FRESH = MemTableSource("base", NOTHING), MemTableSource("fresh", NOTHING)

@@ -7,7 +7,7 @@ import lance
 import numpy as np
 import pytest
 
-from planner.engine import QueryEngine
+from lance_gateway.planner.engine import QueryEngine
 from tests.planner.search.sources.replayed import DIMENSION, Ask, ReplayedTable, asking
 from tests.support.lake.tables import Row
 from tests.support.processes.writer_process import WriterProcess

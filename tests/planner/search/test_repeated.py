@@ -7,10 +7,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from memwal.errors import PreconditionError
-from planner.engine import QueryEngine
-from planner.search.search_scan import DirectSearch
-from planner.tables.state.catalog import Catalog
+from lance_gateway.memwal.errors import PreconditionError
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.search.search_scan import DirectSearch
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.support.lake.tables import LsmTable, key_field, unpartitioned
 from tests.support.processes.writer_process import WriterProcess
 

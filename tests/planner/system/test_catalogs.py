@@ -9,13 +9,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from memwal.errors import LanceGatewayError
-from memwal.writing import WriteOptions
-from planner.access.rights import FULL_ACCESS, Access, TableAccess
-from planner.engine import PreparedQuery, QueryEngine, SessionSettings
-from planner.system.catalogs.sql_types import TYPES, format_type, list_column_types
-from planner.system.catalogs.tables import CATALOG_TABLES
-from planner.tables.state.catalog import Catalog
+from lance_gateway.memwal.errors import LanceGatewayError
+from lance_gateway.memwal.writing import WriteOptions
+from lance_gateway.planner.access.rights import FULL_ACCESS, Access, TableAccess
+from lance_gateway.planner.engine import PreparedQuery, QueryEngine, SessionSettings
+from lance_gateway.planner.system.catalogs.sql_types import TYPES, format_type, list_column_types
+from lance_gateway.planner.system.catalogs.tables import CATALOG_TABLES
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.planner.titled import Case, read_titled
 from tests.support.judging.principals import create_principal
 from tests.support.judging.results import rows_of

@@ -9,10 +9,10 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.storage.jobs import Job, JobRecord, RunningJobs, Watch, ignore_ticks
-from memwal.storage.table_names import TableName
-from planner.access.rights import FULL_ACCESS, TableAccess
-from planner.engine import QueryEngine
+from lance_gateway.memwal.storage.jobs import Job, JobRecord, RunningJobs, Watch, ignore_ticks
+from lance_gateway.memwal.storage.table_names import TableName
+from lance_gateway.planner.access.rights import FULL_ACCESS, TableAccess
+from lance_gateway.planner.engine import QueryEngine
 from tests.support.judging.principals import create_principal
 from tests.support.judging.results import rows_of
 

@@ -9,9 +9,9 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.errors import NotFoundError
-from planner.access.rights import FULL_ACCESS, Access, TableAccess
-from planner.engine import QueryEngine
+from lance_gateway.memwal.errors import NotFoundError
+from lance_gateway.planner.access.rights import FULL_ACCESS, Access, TableAccess
+from lance_gateway.planner.engine import QueryEngine
 from tests.support.lake.merging import merge_generations
 from tests.support.lake.tables import LsmTable, bucketed, key_field
 from tests.support.processes.writer_process import WriterProcess

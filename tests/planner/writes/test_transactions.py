@@ -5,8 +5,13 @@ from typing import Any
 
 import pytest
 
-from memwal.errors import ConflictError, InvalidInputError, ResourcesExhaustedError, UnsupportedError
-from memwal.writing import PartlyWrittenError
+from lance_gateway.memwal.errors import (
+    ConflictError,
+    InvalidInputError,
+    ResourcesExhaustedError,
+    UnsupportedError,
+)
+from lance_gateway.memwal.writing import PartlyWrittenError
 from tests.support.processes.gateways import EngineGateway, EngineTransaction
 
 ALL = "SELECT id, n FROM t ORDER BY id"

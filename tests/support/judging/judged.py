@@ -10,9 +10,9 @@ import duckdb
 import lance
 import pyarrow as pa
 
-from planner.engine import QueryEngine
-from planner.plans.leaves.resident_tables import RESIDENT_ROWS
-from planner.tables.state.catalog import Catalog
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.plans.leaves.resident_tables import RESIDENT_ROWS
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.support.judging.results import rows_of
 
 

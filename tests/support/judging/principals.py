@@ -8,7 +8,7 @@ from pathlib import Path
 import datafusion
 import pyarrow as pa
 
-from planner.access.rights import TableAccess
+from lance_gateway.planner.access.rights import TableAccess
 
 ALL = TableAccess()
 

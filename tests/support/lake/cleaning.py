@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from pipeline.cleaning import CleanPolicy, CleanReport, Garbage, Kind, clean
-from pipeline.jobs.lake import LakeTable
-from planner.engine import QueryEngine, SessionSettings
+from lance_gateway.pipeline.cleaning import CleanPolicy, CleanReport, Garbage, Kind, clean
+from lance_gateway.pipeline.jobs.lake import LakeTable
+from lance_gateway.planner.engine import QueryEngine, SessionSettings
 from tests.support.lake import manifests
 from tests.support.lake.merging import merge_generations
 from tests.support.lake.tables import LsmTable, key_field, unpartitioned

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from memwal.writing import OpenTable
-from pipeline.ingesting.columns import REGION, Columns, Router
-from pipeline.ingesting.options import IngestOptions, RegionReport
-from pipeline.ingesting.writing import BatchMarkers, RegionsWriter
-from pipeline.jobs.lake import LakeTable
-from pipeline.spark.runner import versions
+from lance_gateway.memwal.writing import OpenTable
+from lance_gateway.pipeline.ingesting.columns import REGION, Columns, Router
+from lance_gateway.pipeline.ingesting.options import IngestOptions, RegionReport
+from lance_gateway.pipeline.ingesting.writing import BatchMarkers, RegionsWriter
+from lance_gateway.pipeline.jobs.lake import LakeTable
+from lance_gateway.pipeline.spark.runner import versions
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import lance
 
-from protos import mem_wal_pb2
+from lance_gateway.protos import mem_wal_pb2
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ import lance
 import pyarrow as pa
 import pytest
 
-from pipeline.jobs.lake import LakeTable, TableState
-from pipeline.merging import committing
+from lance_gateway.pipeline.jobs.lake import LakeTable, TableState
+from lance_gateway.pipeline.merging import committing
 from tests.support.lake.tables import Layout, LsmTable, Row
 from tests.support.processes.writer_process import WriterProcess
 

@@ -8,10 +8,10 @@ import pyarrow as pa
 from pyspark.sql.datasource import CaseInsensitiveDict, Filter, InputPartition
 from pyspark.sql.types import StructType
 
-from gateway.server import GatewayServer
-from pipeline.source import LanceGatewayDataSource
-from pipeline.source.options import Options
-from pipeline.source.reading import PushingReader
+from lance_gateway.gateway.server import GatewayServer
+from lance_gateway.pipeline.source import LanceGatewayDataSource
+from lance_gateway.pipeline.source.options import Options
+from lance_gateway.pipeline.source.reading import PushingReader
 
 
 def open_source(url: str, **options: str) -> LanceGatewayDataSource:

@@ -9,14 +9,14 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from memwal.errors import UnavailableError
-from memwal.writing import FencedError, NotOwnerError, WriteOptions
-from planner.bridge.run_control import RunControl
-from planner.engine import PreparedQuery, PreparedWrite, QueryEngine, SessionSettings
-from planner.scans.settings import parse_shortcuts
-from planner.tables.sources.snapshot import Consistency
-from planner.tables.state.catalog import Catalog
-from planner.writes.transactions.transaction import Transaction
+from lance_gateway.memwal.errors import UnavailableError
+from lance_gateway.memwal.writing import FencedError, NotOwnerError, WriteOptions
+from lance_gateway.planner.bridge.run_control import RunControl
+from lance_gateway.planner.engine import PreparedQuery, PreparedWrite, QueryEngine, SessionSettings
+from lance_gateway.planner.scans.settings import parse_shortcuts
+from lance_gateway.planner.tables.sources.snapshot import Consistency
+from lance_gateway.planner.tables.state.catalog import Catalog
+from lance_gateway.planner.writes.transactions.transaction import Transaction
 from tests.support.processes.servers import GatewayProcess, open_connection
 
 EAGER = WriteOptions(hold_ms=0)

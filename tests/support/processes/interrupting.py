@@ -15,7 +15,7 @@ from unittest import mock
 
 import lance
 
-from memwal.storage.local import LocalBackend
+from lance_gateway.memwal.storage.local import LocalBackend
 
 When = Literal["before", "after"]
 

@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from memwal.errors import PreconditionError
-from pipeline.spark.session import check_java
+from lance_gateway.memwal.errors import PreconditionError
+from lance_gateway.pipeline.spark.session import check_java
 
 
 def require_java() -> None:

@@ -5,8 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from memwal.errors import UnavailableError
-from memwal.storage.files import Storage
+from lance_gateway.memwal.errors import UnavailableError
+from lance_gateway.memwal.storage.files import Storage
 
 How: TypeAlias = Literal["before", "after"]
 """Whether a call fails before it does anything, or its answer is lost."""

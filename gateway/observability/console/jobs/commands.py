@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, Self
 
-from gateway.config.loader import FILE_VARIABLE, Loaded
-from gateway.config.schema import ENV_DELIMITER, ENV_PREFIX
-from memwal.storage.jobs import USER_VARIABLE
-from memwal.storage.table_names import TableName
+from lance_gateway.gateway.config.loader import FILE_VARIABLE, Loaded
+from lance_gateway.gateway.config.schema import ENV_DELIMITER, ENV_PREFIX
+from lance_gateway.memwal.storage.jobs import USER_VARIABLE
+from lance_gateway.memwal.storage.table_names import TableName
 
-_MODULE: Final = "gateway.cli.supervised"
+_MODULE: Final = "lance_gateway.gateway.cli.supervised"
 
 
 class JobKind(Enum):

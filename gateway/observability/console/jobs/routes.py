@@ -13,15 +13,20 @@ from pydantic import Field
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from gateway.observability.console.handling import Body, read_body
-from gateway.observability.console.jobs.commands import JobKind
-from gateway.observability.console.jobs.supervisor import StartedJob, Supervisor
-from gateway.observability.console.sessions import ConsoleSession, ConsoleSessions
-from gateway.observability.console.visits import Visit, Visits
-from gateway.protocol.identity import Identity
-from memwal.errors import InvalidInputError, NotFoundError, PermissionDeniedError, PreconditionError
-from memwal.storage.table_names import MAIN_SCHEMA, TableName
-from planner.access.rights import Access
+from lance_gateway.gateway.observability.console.handling import Body, read_body
+from lance_gateway.gateway.observability.console.jobs.commands import JobKind
+from lance_gateway.gateway.observability.console.jobs.supervisor import StartedJob, Supervisor
+from lance_gateway.gateway.observability.console.sessions import ConsoleSession, ConsoleSessions
+from lance_gateway.gateway.observability.console.visits import Visit, Visits
+from lance_gateway.gateway.protocol.identity import Identity
+from lance_gateway.memwal.errors import (
+    InvalidInputError,
+    NotFoundError,
+    PermissionDeniedError,
+    PreconditionError,
+)
+from lance_gateway.memwal.storage.table_names import MAIN_SCHEMA, TableName
+from lance_gateway.planner.access.rights import Access
 
 RUNNING_JOBS = "SELECT * FROM system.jobs ORDER BY started_at"
 """Statement that lists the jobs that run over tables of the root."""

@@ -12,21 +12,21 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import Any, Final, TypeAlias
 
-from gateway.observability.console.jobs.child import GRACE_SECONDS, Child
-from gateway.observability.console.jobs.commands import (
+from lance_gateway.gateway.observability.console.jobs.child import GRACE_SECONDS, Child
+from lance_gateway.gateway.observability.console.jobs.commands import (
     JobKind,
     JobSettings,
     build_arguments,
     build_environment,
 )
-from memwal.errors import (
+from lance_gateway.memwal.errors import (
     AlreadyExistsError,
     NotFoundError,
     PreconditionError,
     ResourcesExhaustedError,
     UnavailableError,
 )
-from memwal.storage.table_names import TableName
+from lance_gateway.memwal.storage.table_names import TableName
 
 _MAX_KEPT: Final = 20
 _STOP_SECONDS: Final = 5.0

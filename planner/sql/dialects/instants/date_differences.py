@@ -7,8 +7,8 @@ from types import MappingProxyType
 
 from sqlglot import exp
 
-from planner.sql.dialects.build import Rule, literal_text, operand, raw
-from planner.sql.dialects.source import DialectSource
+from lance_gateway.planner.sql.dialects.build import Rule, literal_text, operand, raw
+from lance_gateway.planner.sql.dialects.source import DialectSource
 
 UNITS: Mapping[str, str] = MappingProxyType(
     {

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 
-from planner.sql.dialects.build import (
+from lance_gateway.planner.sql.dialects.build import (
     Rule,
     call,
     from_template,
@@ -19,8 +19,8 @@ from planner.sql.dialects.build import (
     operand,
     raw,
 )
-from planner.sql.dialects.instants.date_differences import UNITS, unit_of
-from planner.sql.dialects.source import DialectSource
+from lance_gateway.planner.sql.dialects.instants.date_differences import UNITS, unit_of
+from lance_gateway.planner.sql.dialects.source import DialectSource
 
 _BELOW_DAY = frozenset({"HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND"})
 

@@ -11,14 +11,14 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from planner.sql.subqueries.blocks import Block
-from planner.sql.subqueries.domains import Extension, output_names
-from planner.sql.subqueries.relations.unnests import read_lists, select_lists
-from planner.sql.subqueries.repeatable import REPEATABLE, check_repeatable
-from planner.sql.subqueries.scopes import Scopes
-from planner.sql.subqueries.sites import find_sites_in
-from planner.sql.subqueries.statements import RewritingError
-from planner.sql.subqueries.trees import (
+from lance_gateway.planner.sql.subqueries.blocks import Block
+from lance_gateway.planner.sql.subqueries.domains import Extension, output_names
+from lance_gateway.planner.sql.subqueries.relations.unnests import read_lists, select_lists
+from lance_gateway.planner.sql.subqueries.repeatable import REPEATABLE, check_repeatable
+from lance_gateway.planner.sql.subqueries.scopes import Scopes
+from lance_gateway.planner.sql.subqueries.sites import find_sites_in
+from lance_gateway.planner.sql.subqueries.statements import RewritingError
+from lance_gateway.planner.sql.subqueries.trees import (
     OWNER,
     SCOPE,
     all_of,
@@ -28,7 +28,7 @@ from planner.sql.subqueries.trees import (
     identifier,
     is_volatile,
 )
-from planner.sql.tree.queries import conjuncts
+from lance_gateway.planner.sql.tree.queries import conjuncts
 
 
 def move_conditions(select: exp.Select, scopes: Scopes) -> None:

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from planner.sql.subqueries.scopes import Scopes
-from planner.sql.subqueries.statements import RewritingError
-from planner.sql.subqueries.trees import (
+from lance_gateway.planner.sql.subqueries.scopes import Scopes
+from lance_gateway.planner.sql.subqueries.statements import RewritingError
+from lance_gateway.planner.sql.subqueries.trees import (
     OWNER,
     SCOPE,
     aliased,

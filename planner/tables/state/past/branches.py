@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
-from execnodes.storage.data_files import Place
-from memwal.errors import PreconditionError, shorten_error
-from planner.tables.sources.base_table import BaseTable
-from planner.tables.sources.decoded_columns import DecodedColumns
-from planner.tables.state.table import Table
+from lance_gateway.execnodes.storage.data_files import Place
+from lance_gateway.memwal.errors import PreconditionError, shorten_error
+from lance_gateway.planner.tables.sources.base_table import BaseTable
+from lance_gateway.planner.tables.sources.decoded_columns import DecodedColumns
+from lance_gateway.planner.tables.state.table import Table
 
 MAIN: Final = "main"
 """What Lance calls the versions of the table itself."""

@@ -16,22 +16,22 @@ from functools import cached_property
 
 from google.protobuf.message import DecodeError
 
-from memwal.errors import InvalidInputError, PreconditionError
-from planner.predicates.pruning import RegionAssignment, RegionAssignments
-from planner.sql.text.as_of import TOKEN_START, AsOf, format_moment
-from planner.tables.sources.base_table import BaseTable
-from planner.tables.sources.decoded_columns import DecodedColumns
-from planner.tables.sources.snapshot import (
+from lance_gateway.memwal.errors import InvalidInputError, PreconditionError
+from lance_gateway.planner.predicates.pruning import RegionAssignment, RegionAssignments
+from lance_gateway.planner.sql.text.as_of import TOKEN_START, AsOf, format_moment
+from lance_gateway.planner.tables.sources.base_table import BaseTable
+from lance_gateway.planner.tables.sources.decoded_columns import DecodedColumns
+from lance_gateway.planner.tables.sources.snapshot import (
     Consistency,
     RegionSnapshot,
     SnapshotDescription,
     SnapshotGoneError,
     TableSnapshot,
 )
-from planner.tables.state.past.past_table import PastTable
-from planner.tables.state.past.past_tables import PastTables
-from planner.tables.state.table import Table
-from protos import snapshot_pb2
+from lance_gateway.planner.tables.state.past.past_table import PastTable
+from lance_gateway.planner.tables.state.past.past_tables import PastTables
+from lance_gateway.planner.tables.state.table import Table
+from lance_gateway.protos import snapshot_pb2
 
 _FORMAT = "1"
 

@@ -9,12 +9,12 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 
-from execnodes import KeySet
-from memwal.base.index_details import read_base_manifest
-from memwal.base.version_list import list_manifests
-from memwal.errors import PreconditionError
-from memwal.regions.generation_numbers import check_not_restarted
-from memwal.regions.manifest import (
+from lance_gateway.execnodes import KeySet
+from lance_gateway.memwal.base.index_details import read_base_manifest
+from lance_gateway.memwal.base.version_list import list_manifests
+from lance_gateway.memwal.errors import PreconditionError
+from lance_gateway.memwal.regions.generation_numbers import check_not_restarted
+from lance_gateway.memwal.regions.manifest import (
     RegionManifest,
     list_regions,
     manifest_directory,
@@ -22,18 +22,23 @@ from memwal.regions.manifest import (
     parse_manifest_version,
     read_latest_manifest,
 )
-from memwal.regions.wal import WalEntry, check_log_is_read, find_last_wal_position, wal_entry_path
-from memwal.writing import OwnTail
-from planner.predicates.pruning import RegionAssignments
-from planner.sql.text.as_of import format_moment
-from planner.tables.sources.base_table import BaseTable
-from planner.tables.sources.decoded_columns import DecodedColumns
-from planner.tables.sources.generations import GenerationVanishedError
-from planner.tables.sources.keys import KeyPlaces
-from planner.tables.sources.log_tail import Tail
-from planner.tables.sources.snapshot import Consistency, RegionSnapshot, TableSnapshot
-from planner.tables.state.snapshots import check_ids
-from planner.tables.state.table import Table
+from lance_gateway.memwal.regions.wal import (
+    WalEntry,
+    check_log_is_read,
+    find_last_wal_position,
+    wal_entry_path,
+)
+from lance_gateway.memwal.writing import OwnTail
+from lance_gateway.planner.predicates.pruning import RegionAssignments
+from lance_gateway.planner.sql.text.as_of import format_moment
+from lance_gateway.planner.tables.sources.base_table import BaseTable
+from lance_gateway.planner.tables.sources.decoded_columns import DecodedColumns
+from lance_gateway.planner.tables.sources.generations import GenerationVanishedError
+from lance_gateway.planner.tables.sources.keys import KeyPlaces
+from lance_gateway.planner.tables.sources.log_tail import Tail
+from lance_gateway.planner.tables.sources.snapshot import Consistency, RegionSnapshot, TableSnapshot
+from lance_gateway.planner.tables.state.snapshots import check_ids
+from lance_gateway.planner.tables.state.table import Table
 
 
 class PastTable(Table):

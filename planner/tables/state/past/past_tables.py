@@ -11,16 +11,21 @@ from typing import Any, TypeVar
 
 from cachetools import LRUCache
 
-from memwal.base.version_list import CommittedVersion, list_manifests, list_versions, read_commit_time
-from memwal.errors import NotFoundError, UnavailableError
-from planner.bridge.run_control import run_isolated
-from planner.sql.text.as_of import AsOf, format_moment
-from planner.tables.sources.base_table import BaseTable, BaseVersion, open_base_table
-from planner.tables.sources.decoded_columns import DecodedColumns
-from planner.tables.state.past.branches import BranchName, BranchTable, read_branches
-from planner.tables.state.past.past_table import PastTable
-from planner.tables.state.past.tags import read_tags
-from planner.tables.state.table import Table
+from lance_gateway.memwal.base.version_list import (
+    CommittedVersion,
+    list_manifests,
+    list_versions,
+    read_commit_time,
+)
+from lance_gateway.memwal.errors import NotFoundError, UnavailableError
+from lance_gateway.planner.bridge.run_control import run_isolated
+from lance_gateway.planner.sql.text.as_of import AsOf, format_moment
+from lance_gateway.planner.tables.sources.base_table import BaseTable, BaseVersion, open_base_table
+from lance_gateway.planner.tables.sources.decoded_columns import DecodedColumns
+from lance_gateway.planner.tables.state.past.branches import BranchName, BranchTable, read_branches
+from lance_gateway.planner.tables.state.past.past_table import PastTable
+from lance_gateway.planner.tables.state.past.tags import read_tags
+from lance_gateway.planner.tables.state.table import Table
 
 OPEN_TABLES = 64
 """So many past versions, of all tables together, stay open."""

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import NamedTuple
 
-from memwal.errors import PreconditionError, shorten_error
-from planner.tables.sources.base_table import BaseTable
+from lance_gateway.memwal.errors import PreconditionError, shorten_error
+from lance_gateway.planner.tables.sources.base_table import BaseTable
 
 
 class Tag(NamedTuple):

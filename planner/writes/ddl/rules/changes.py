@@ -13,10 +13,10 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from memwal.columns.blobs import build_plain_schema
-from memwal.creating import NOT_NULL
-from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, PreconditionError
-from memwal.rules import (
+from lance_gateway.memwal.columns.blobs import build_plain_schema
+from lance_gateway.memwal.creating import NOT_NULL
+from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, PreconditionError
+from lance_gateway.memwal.rules import (
     COLUMN_RULES,
     CONSTRAINT,
     DEFAULT,
@@ -28,15 +28,15 @@ from memwal.rules import (
     ConstraintKind,
     list_constraints,
 )
-from planner.sql.text.tokens import quote
-from planner.tables.sources.base_table import BaseTable
-from planner.tables.state.table import Table
-from planner.writes.ddl.rules.constraints import build_constraints, read_constraint
-from planner.writes.ddl.rules.defaults import read_default, set_default
-from planner.writes.ddl.rules.primary_key import AddPrimaryKey
-from planner.writes.ddl.statement import FindRows, Reader, check_column, commit_change
-from planner.writes.ddl.types import ColumnType
-from planner.writes.dml.reading.read_rows import format_key
+from lance_gateway.planner.sql.text.tokens import quote
+from lance_gateway.planner.tables.sources.base_table import BaseTable
+from lance_gateway.planner.tables.state.table import Table
+from lance_gateway.planner.writes.ddl.rules.constraints import build_constraints, read_constraint
+from lance_gateway.planner.writes.ddl.rules.defaults import read_default, set_default
+from lance_gateway.planner.writes.ddl.rules.primary_key import AddPrimaryKey
+from lance_gateway.planner.writes.ddl.statement import FindRows, Reader, check_column, commit_change
+from lance_gateway.planner.writes.ddl.types import ColumnType
+from lance_gateway.planner.writes.dml.reading.read_rows import format_key
 
 logger = logging.getLogger(__name__)
 

@@ -9,12 +9,12 @@ from typing import Final
 
 import pyarrow as pa
 
-from memwal.errors import LanceGatewayError
-from memwal.rules import IDENTITY, Constraint, Identity
-from planner.writes.ddl.rules.constraints import read_constraint
-from planner.writes.ddl.rules.defaults import read_default, set_default
-from planner.writes.ddl.statement import Reader
-from planner.writes.ddl.types import read_column_type
+from lance_gateway.memwal.errors import LanceGatewayError
+from lance_gateway.memwal.rules import IDENTITY, Constraint, Identity
+from lance_gateway.planner.writes.ddl.rules.constraints import read_constraint
+from lance_gateway.planner.writes.ddl.rules.defaults import read_default, set_default
+from lance_gateway.planner.writes.ddl.statement import Reader
+from lance_gateway.planner.writes.ddl.types import read_column_type
 
 COMMENT: Final = b"comment"
 """Metadata key of the comment on a column or schema."""

@@ -14,12 +14,17 @@ from typing import Final
 
 import pyarrow as pa
 
-from memwal.errors import AlreadyExistsError, InvalidInputError, LanceGatewayError, UnsupportedError
-from memwal.rules import Constraint, ConstraintKind
-from memwal.rules.expressions import evaluate_expressions, parse_expression
-from memwal.storage.table_names import TableName
-from planner.bridge.row_expressions import rewrite_expression
-from planner.writes.ddl.statement import Reader
+from lance_gateway.memwal.errors import (
+    AlreadyExistsError,
+    InvalidInputError,
+    LanceGatewayError,
+    UnsupportedError,
+)
+from lance_gateway.memwal.rules import Constraint, ConstraintKind
+from lance_gateway.memwal.rules.expressions import evaluate_expressions, parse_expression
+from lance_gateway.memwal.storage.table_names import TableName
+from lance_gateway.planner.bridge.row_expressions import rewrite_expression
+from lance_gateway.planner.writes.ddl.statement import Reader
 
 _NOT_ENFORCED: Final[Mapping[ConstraintKind, str]] = MappingProxyType(
     {

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from memwal.errors import InvalidInputError
-from memwal.rules import DEFAULT, ColumnDefault, build_row_rules, drop_default
-from memwal.rules.defaults import Change
-from memwal.rules.expressions import evaluate_expressions
-from planner.bridge.row_expressions import rewrite_expression
-from planner.writes.ddl.statement import Reader
-from planner.writes.dml.values.assignment import assign
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.memwal.rules import DEFAULT, ColumnDefault, build_row_rules, drop_default
+from lance_gateway.memwal.rules.defaults import Change
+from lance_gateway.memwal.rules.expressions import evaluate_expressions
+from lance_gateway.planner.bridge.row_expressions import rewrite_expression
+from lance_gateway.planner.writes.ddl.statement import Reader
+from lance_gateway.planner.writes.dml.values.assignment import assign
 
 _ENDS = (
     (",",),

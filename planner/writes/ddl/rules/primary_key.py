@@ -10,15 +10,15 @@ from dataclasses import dataclass
 import lance
 import pyarrow as pa
 
-from memwal.base.table_place import keep_in_place
-from memwal.base.versions import ATTEMPTS, commit_next
-from memwal.creating import declare_key
-from memwal.creating.fields import replace_fields
-from memwal.errors import AlreadyExistsError, PreconditionError, UnavailableError
-from planner.sql.text.tokens import quote
-from planner.tables.state.table import Table
-from planner.writes.ddl.statement import FindRows, check_column
-from planner.writes.dml.reading.read_rows import format_key
+from lance_gateway.memwal.base.table_place import keep_in_place
+from lance_gateway.memwal.base.versions import ATTEMPTS, commit_next
+from lance_gateway.memwal.creating import declare_key
+from lance_gateway.memwal.creating.fields import replace_fields
+from lance_gateway.memwal.errors import AlreadyExistsError, PreconditionError, UnavailableError
+from lance_gateway.planner.sql.text.tokens import quote
+from lance_gateway.planner.tables.state.table import Table
+from lance_gateway.planner.writes.ddl.statement import FindRows, check_column
+from lance_gateway.planner.writes.dml.reading.read_rows import format_key
 
 _COUNT = "rows#"
 

@@ -10,12 +10,12 @@ from typing import Any
 import lance
 import pyarrow as pa
 
-from memwal.columns.stored_fields import read_dataset_fields, read_entry_fields
-from memwal.creating import list_region_columns
-from memwal.creating.columns import list_not_null_columns
-from memwal.creating.fields import change_fields, find_last_field_id, record_last_field_id
-from memwal.errors import AlreadyExistsError, InvalidInputError, PreconditionError
-from memwal.rules import (
+from lance_gateway.memwal.columns.stored_fields import read_dataset_fields, read_entry_fields
+from lance_gateway.memwal.creating import list_region_columns
+from lance_gateway.memwal.creating.columns import list_not_null_columns
+from lance_gateway.memwal.creating.fields import change_fields, find_last_field_id, record_last_field_id
+from lance_gateway.memwal.errors import AlreadyExistsError, InvalidInputError, PreconditionError
+from lance_gateway.memwal.rules import (
     INITIAL_VALUE,
     ColumnDefault,
     InitialValue,
@@ -23,11 +23,11 @@ from memwal.rules import (
     list_constraints,
     list_defaults,
 )
-from memwal.rules.defaults import Change
-from memwal.rules.filled_columns import write_filled_columns
-from planner.tables.sources.base_table import BaseTable
-from planner.tables.state.table import Table
-from planner.writes.ddl.statement import FindRows, check_column, commit_change
+from lance_gateway.memwal.rules.defaults import Change
+from lance_gateway.memwal.rules.filled_columns import write_filled_columns
+from lance_gateway.planner.tables.sources.base_table import BaseTable
+from lance_gateway.planner.tables.state.table import Table
+from lance_gateway.planner.writes.ddl.statement import FindRows, check_column, commit_change
 
 
 @dataclass(frozen=True)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from memwal.base.comments import encode_column_comment, encode_table_comment
-from memwal.errors import InvalidInputError
-from memwal.storage.table_names import TableName
-from planner.access.rights import Access
-from planner.access.unknown_names import unknown_table_error
-from planner.bridge.run_control import RunControl
-from planner.plans.query_planner import QueryPlanner
-from planner.scans.settings import SessionSettings
-from planner.writes.ddl.statement import (
+from lance_gateway.memwal.base.comments import encode_column_comment, encode_table_comment
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.memwal.storage.table_names import TableName
+from lance_gateway.planner.access.rights import Access
+from lance_gateway.planner.access.unknown_names import unknown_table_error
+from lance_gateway.planner.bridge.run_control import RunControl
+from lance_gateway.planner.plans.query_planner import QueryPlanner
+from lance_gateway.planner.scans.settings import SessionSettings
+from lance_gateway.planner.writes.ddl.statement import (
     DONE,
     PreparedDefinition,
     Reader,
@@ -21,8 +21,12 @@ from planner.writes.ddl.statement import (
     check_may_create,
     commit_change,
 )
-from planner.writes.dml.prepared_write import WriteResult
-from planner.writes.dml.statement.target import check_may_write, check_writable, resolve_table_name
+from lance_gateway.planner.writes.dml.prepared_write import WriteResult
+from lance_gateway.planner.writes.dml.statement.target import (
+    check_may_write,
+    check_writable,
+    resolve_table_name,
+)
 
 
 def prepare_comment(

@@ -8,19 +8,29 @@ from typing import Any, Final
 
 import lance
 
-from memwal.base.index_details import read_index_details
-from memwal.base.manifest_names import OPTION
-from memwal.creating import MemWalOptions
-from memwal.creating.tables import build_mem_wal_index, give_up_regions
-from memwal.errors import AlreadyExistsError, InvalidInputError, PreconditionError, UnsupportedError
-from memwal.quantities import parse_truth
-from memwal.regions.manifest import list_regions
-from planner.tables.state.table import Table
-from planner.writes.ddl.options import STABLE_ROW_IDS, parse_key_index, parse_value, read_table_options
-from planner.writes.ddl.statement import Reader, commit_change
-from planner.writes.ddl.tables.key_indexes import SetKeyIndex
-from planner.writes.ddl.tables.maintained_indexes import SetMaintainedIndexes
-from planner.writes.ddl.tables.manifest_names import RenameManifests
+from lance_gateway.memwal.base.index_details import read_index_details
+from lance_gateway.memwal.base.manifest_names import OPTION
+from lance_gateway.memwal.creating import MemWalOptions
+from lance_gateway.memwal.creating.tables import build_mem_wal_index, give_up_regions
+from lance_gateway.memwal.errors import (
+    AlreadyExistsError,
+    InvalidInputError,
+    PreconditionError,
+    UnsupportedError,
+)
+from lance_gateway.memwal.quantities import parse_truth
+from lance_gateway.memwal.regions.manifest import list_regions
+from lance_gateway.planner.tables.state.table import Table
+from lance_gateway.planner.writes.ddl.options import (
+    STABLE_ROW_IDS,
+    parse_key_index,
+    parse_value,
+    read_table_options,
+)
+from lance_gateway.planner.writes.ddl.statement import Reader, commit_change
+from lance_gateway.planner.writes.ddl.tables.key_indexes import SetKeyIndex
+from lance_gateway.planner.writes.ddl.tables.maintained_indexes import SetMaintainedIndexes
+from lance_gateway.planner.writes.ddl.tables.manifest_names import RenameManifests
 
 DISCARD_REGIONS: Final = "discard_regions"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from memwal.creating.key_index import (
+from lance_gateway.memwal.creating.key_index import (
     FINDING_TYPES,
     build_key_index,
     check_key_index,
@@ -14,9 +14,9 @@ from memwal.creating.key_index import (
     list_unindexed_columns,
     list_wanted_columns,
 )
-from memwal.storage.jobs import Job
-from planner.tables.state.table import Table
-from planner.writes.ddl.statement import commit_change
+from lance_gateway.memwal.storage.jobs import Job
+from lance_gateway.planner.tables.state.table import Table
+from lance_gateway.planner.writes.ddl.statement import commit_change
 
 
 def build_key_indexes(table: Table, job: Job | None = None) -> tuple[str, ...]:

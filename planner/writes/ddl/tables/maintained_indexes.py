@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final
 
-from memwal.base.index_details import replace_details
-from memwal.base.table_place import keep_in_place
-from memwal.base.versions import ATTEMPTS, commit_next
-from memwal.creating.index_types import INDEX_TYPES
-from memwal.errors import NotFoundError, PreconditionError, UnavailableError, UnsupportedError
-from memwal.quantities import parse_truth
-from planner.tables.sources.base_table import BaseTable
-from planner.tables.state.table import Table
-from planner.writes.ddl.options import parse_names
+from lance_gateway.memwal.base.index_details import replace_details
+from lance_gateway.memwal.base.table_place import keep_in_place
+from lance_gateway.memwal.base.versions import ATTEMPTS, commit_next
+from lance_gateway.memwal.creating.index_types import INDEX_TYPES
+from lance_gateway.memwal.errors import NotFoundError, PreconditionError, UnavailableError, UnsupportedError
+from lance_gateway.memwal.quantities import parse_truth
+from lance_gateway.planner.tables.sources.base_table import BaseTable
+from lance_gateway.planner.tables.state.table import Table
+from lance_gateway.planner.writes.ddl.options import parse_names
 
 _PAUSE_SECONDS: Final = 0.02
 

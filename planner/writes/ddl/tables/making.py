@@ -11,9 +11,9 @@ from typing import Final, Literal
 import pyarrow as pa
 from lance.fragment import FragmentMetadata
 
-from memwal.base.table_place import reserve_place
-from memwal.columns.blobs import build_plain_schema
-from memwal.creating import (
+from lance_gateway.memwal.base.table_place import reserve_place
+from lance_gateway.memwal.columns.blobs import build_plain_schema
+from lance_gateway.memwal.creating import (
     MemWalOptions,
     build_stored_schema,
     create_dataset,
@@ -22,22 +22,26 @@ from memwal.creating import (
     table_exists,
     write_fragments,
 )
-from memwal.creating.key_index import check_key_index, encode_key_index
-from memwal.errors import (
+from lance_gateway.memwal.creating.key_index import check_key_index, encode_key_index
+from lance_gateway.memwal.errors import (
     AlreadyExistsError,
     InvalidInputError,
     LanceGatewayError,
     PreconditionError,
     UnavailableError,
 )
-from memwal.rules import Constraint, RowRules, build_row_rules
-from memwal.storage.files import Storage
-from memwal.storage.jobs import Job
-from memwal.storage.table_names import TableName
-from planner.tables.state.catalog import Catalog
-from planner.writes.ddl.options import read_table_options
-from planner.writes.ddl.tables.key_indexes import build_key_indexes
-from planner.writes.dml.reading.read_rows import find_repeated_key, format_key, select_distinct_keys
+from lance_gateway.memwal.rules import Constraint, RowRules, build_row_rules
+from lance_gateway.memwal.storage.files import Storage
+from lance_gateway.memwal.storage.jobs import Job
+from lance_gateway.memwal.storage.table_names import TableName
+from lance_gateway.planner.tables.state.catalog import Catalog
+from lance_gateway.planner.writes.ddl.options import read_table_options
+from lance_gateway.planner.writes.ddl.tables.key_indexes import build_key_indexes
+from lance_gateway.planner.writes.dml.reading.read_rows import (
+    find_repeated_key,
+    format_key,
+    select_distinct_keys,
+)
 
 logger = logging.getLogger(__name__)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from memwal.base.manifest_names import OPTION, has_first_names, migrate_manifest_names
-from memwal.base.table_place import keep_in_place
-from memwal.errors import UnsupportedError
-from memwal.quantities import parse_truth
-from planner.tables.state.table import Table
-from planner.writes.ddl.options import parse_value
+from lance_gateway.memwal.base.manifest_names import OPTION, has_first_names, migrate_manifest_names
+from lance_gateway.memwal.base.table_place import keep_in_place
+from lance_gateway.memwal.errors import UnsupportedError
+from lance_gateway.memwal.quantities import parse_truth
+from lance_gateway.planner.tables.state.table import Table
+from lance_gateway.planner.writes.ddl.options import parse_value
 
 
 @dataclass(frozen=True)

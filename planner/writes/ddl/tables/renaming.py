@@ -6,9 +6,9 @@ off before; one that comes meanwhile notices before it acknowledges rows. Object
 
 from __future__ import annotations
 
-from memwal.base.table_place import reserve_place
-from memwal.creating import table_exists
-from memwal.errors import (
+from lance_gateway.memwal.base.table_place import reserve_place
+from lance_gateway.memwal.creating import table_exists
+from lance_gateway.memwal.errors import (
     AlreadyExistsError,
     InvalidInputError,
     NotFoundError,
@@ -16,18 +16,18 @@ from memwal.errors import (
     UnavailableError,
     UnsupportedError,
 )
-from memwal.storage.files import MEM_WAL, Storage
-from memwal.storage.table_names import TableName
-from planner.access.rights import Access
-from planner.access.unknown_names import unknown_name_error
-from planner.bridge.run_control import RunControl
-from planner.plans.query_planner import QueryPlanner
-from planner.tables.state.catalog import Catalog
-from planner.tables.state.past.branches import read_branches
-from planner.tables.state.table import Table
-from planner.writes.ddl.statement import DONE, PreparedDefinition, Reader, check_may_create
-from planner.writes.dml.prepared_write import WriteResult
-from planner.writes.dml.statement.target import check_may_write, check_writable
+from lance_gateway.memwal.storage.files import MEM_WAL, Storage
+from lance_gateway.memwal.storage.table_names import TableName
+from lance_gateway.planner.access.rights import Access
+from lance_gateway.planner.access.unknown_names import unknown_name_error
+from lance_gateway.planner.bridge.run_control import RunControl
+from lance_gateway.planner.plans.query_planner import QueryPlanner
+from lance_gateway.planner.tables.state.catalog import Catalog
+from lance_gateway.planner.tables.state.past.branches import read_branches
+from lance_gateway.planner.tables.state.table import Table
+from lance_gateway.planner.writes.ddl.statement import DONE, PreparedDefinition, Reader, check_may_create
+from lance_gateway.planner.writes.dml.prepared_write import WriteResult
+from lance_gateway.planner.writes.dml.statement.target import check_may_write, check_writable
 
 _GATEWAY_FILES = "_gateway"
 _ATTEMPTS = 4

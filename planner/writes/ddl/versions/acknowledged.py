@@ -10,16 +10,16 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
-from memwal.base.version_list import read_commit_time
-from memwal.errors import UnavailableError
-from memwal.regions.manifest import manifest_path
-from memwal.storage.table_names import TableName
-from planner.sql.text.as_of import AsOf
-from planner.tables.sources.snapshot import Consistency, TableSnapshot
-from planner.tables.state.catalog import Catalog
-from planner.tables.state.table import Table
-from planner.writes.ddl.statement import commit_change, flush_logs
-from planner.writes.ddl.versions.references import Reference, refer_to
+from lance_gateway.memwal.base.version_list import read_commit_time
+from lance_gateway.memwal.errors import UnavailableError
+from lance_gateway.memwal.regions.manifest import manifest_path
+from lance_gateway.memwal.storage.table_names import TableName
+from lance_gateway.planner.sql.text.as_of import AsOf
+from lance_gateway.planner.tables.sources.snapshot import Consistency, TableSnapshot
+from lance_gateway.planner.tables.state.catalog import Catalog
+from lance_gateway.planner.tables.state.table import Table
+from lance_gateway.planner.writes.ddl.statement import commit_change, flush_logs
+from lance_gateway.planner.writes.ddl.versions.references import Reference, refer_to
 
 _FLUSHED: Final = "lance-gateway.flushed"
 """Setting of a table that is written to commit a version; its value is the Unix time in seconds."""

@@ -8,22 +8,27 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from memwal.errors import (
+from lance_gateway.memwal.errors import (
     AlreadyExistsError,
     InvalidInputError,
     NotFoundError,
     PreconditionError,
 )
-from planner.access.rights import Access
-from planner.bridge.run_control import RunControl
-from planner.plans.query_planner import QueryPlanner
-from planner.tables.state.past.branches import MAIN, read_branches
-from planner.tables.state.past.tags import read_tags
-from planner.tables.state.table import Table
-from planner.writes.ddl.statement import DONE, PreparedDefinition, Reader
-from planner.writes.ddl.versions.references import changing_references, read_state, read_table, refer_to
-from planner.writes.dml.prepared_write import WriteResult
-from planner.writes.dml.statement.target import check_may_write
+from lance_gateway.planner.access.rights import Access
+from lance_gateway.planner.bridge.run_control import RunControl
+from lance_gateway.planner.plans.query_planner import QueryPlanner
+from lance_gateway.planner.tables.state.past.branches import MAIN, read_branches
+from lance_gateway.planner.tables.state.past.tags import read_tags
+from lance_gateway.planner.tables.state.table import Table
+from lance_gateway.planner.writes.ddl.statement import DONE, PreparedDefinition, Reader
+from lance_gateway.planner.writes.ddl.versions.references import (
+    changing_references,
+    read_state,
+    read_table,
+    refer_to,
+)
+from lance_gateway.planner.writes.dml.prepared_write import WriteResult
+from lance_gateway.planner.writes.dml.statement.target import check_may_write
 
 _NAME: Final = re.compile(
     r"[A-Za-z0-9_-](?:[A-Za-z0-9_.-]*[A-Za-z0-9_-])?(?:/[A-Za-z0-9_-](?:[A-Za-z0-9_.-]*[A-Za-z0-9_-])?)*"

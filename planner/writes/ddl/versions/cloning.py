@@ -8,21 +8,21 @@ from typing import Any, Final
 
 from lance.query import DocumentGranularity
 
-from memwal.base.comments import read_table_comment
-from memwal.creating.index_groups import encode_index_group, list_index_groups
-from memwal.creating.index_types import INDEX_TYPES
-from memwal.creating.key_index import list_default_columns
-from memwal.errors import LanceGatewayError, PreconditionError, UnsupportedError
-from memwal.storage.jobs import Job
-from memwal.storage.table_names import TableName
-from planner.access.secured_table import SecuredTable
-from planner.sql.text.as_of import AS_OF_STARTS, AsOf, read_as_of
-from planner.sql.text.tokens import quote
-from planner.system.definitions import list_options
-from planner.tables.sources.base_table import BaseTable, DatasetIndex
-from planner.tables.state.table import Table
-from planner.writes.ddl.indexes import IndexCall, build_index, list_index_names
-from planner.writes.ddl.statement import Reader, commit_change
+from lance_gateway.memwal.base.comments import read_table_comment
+from lance_gateway.memwal.creating.index_groups import encode_index_group, list_index_groups
+from lance_gateway.memwal.creating.index_types import INDEX_TYPES
+from lance_gateway.memwal.creating.key_index import list_default_columns
+from lance_gateway.memwal.errors import LanceGatewayError, PreconditionError, UnsupportedError
+from lance_gateway.memwal.storage.jobs import Job
+from lance_gateway.memwal.storage.table_names import TableName
+from lance_gateway.planner.access.secured_table import SecuredTable
+from lance_gateway.planner.sql.text.as_of import AS_OF_STARTS, AsOf, read_as_of
+from lance_gateway.planner.sql.text.tokens import quote
+from lance_gateway.planner.system.definitions import list_options
+from lance_gateway.planner.tables.sources.base_table import BaseTable, DatasetIndex
+from lance_gateway.planner.tables.state.table import Table
+from lance_gateway.planner.writes.ddl.indexes import IndexCall, build_index, list_index_names
+from lance_gateway.planner.writes.ddl.statement import Reader, commit_change
 
 _GRAPH_NAMES: Final[Mapping[str, str]] = {
     "max_connections": "m",

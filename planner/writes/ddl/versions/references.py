@@ -8,19 +8,19 @@ from copy import copy
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from memwal.errors import UnavailableError, shorten_error
-from memwal.storage.table_names import TableName
-from planner.access.rights import Access
-from planner.plans.query_planner import QueryPlanner
-from planner.sql.text.as_of import AS_OF_STARTS, AsOf, read_as_of
-from planner.tables.sources.base_table import BaseTable
-from planner.tables.state.catalog import Catalog
-from planner.tables.state.past.branches import MAIN, BranchTable
-from planner.tables.state.past.noted_tables import find_state
-from planner.tables.state.past.past_table import PastTable
-from planner.tables.state.table import Table
-from planner.writes.ddl.statement import Reader
-from planner.writes.dml.statement.target import check_may_write, check_writable
+from lance_gateway.memwal.errors import UnavailableError, shorten_error
+from lance_gateway.memwal.storage.table_names import TableName
+from lance_gateway.planner.access.rights import Access
+from lance_gateway.planner.plans.query_planner import QueryPlanner
+from lance_gateway.planner.sql.text.as_of import AS_OF_STARTS, AsOf, read_as_of
+from lance_gateway.planner.tables.sources.base_table import BaseTable
+from lance_gateway.planner.tables.state.catalog import Catalog
+from lance_gateway.planner.tables.state.past.branches import MAIN, BranchTable
+from lance_gateway.planner.tables.state.past.noted_tables import find_state
+from lance_gateway.planner.tables.state.past.past_table import PastTable
+from lance_gateway.planner.tables.state.table import Table
+from lance_gateway.planner.writes.ddl.statement import Reader
+from lance_gateway.planner.writes.dml.statement.target import check_may_write, check_writable
 
 
 class Reference(NamedTuple):

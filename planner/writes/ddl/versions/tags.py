@@ -8,24 +8,24 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from memwal.base.index_details import read_base_manifest
-from memwal.errors import (
+from lance_gateway.memwal.base.index_details import read_base_manifest
+from lance_gateway.memwal.errors import (
     AlreadyExistsError,
     InvalidInputError,
     NotFoundError,
     PreconditionError,
 )
-from memwal.storage.table_names import TableName
-from planner.access.rights import Access
-from planner.bridge.run_control import RunControl
-from planner.plans.query_planner import QueryPlanner
-from planner.sql.text.as_of import AsOf
-from planner.tables.state.catalog import Catalog
-from planner.tables.state.past.branches import BranchTable, read_branches
-from planner.tables.state.past.tags import read_tags
-from planner.writes.ddl.statement import DONE, PreparedDefinition, Reader
-from planner.writes.ddl.versions.acknowledged import commit_acknowledged, lists_all
-from planner.writes.ddl.versions.references import (
+from lance_gateway.memwal.storage.table_names import TableName
+from lance_gateway.planner.access.rights import Access
+from lance_gateway.planner.bridge.run_control import RunControl
+from lance_gateway.planner.plans.query_planner import QueryPlanner
+from lance_gateway.planner.sql.text.as_of import AsOf
+from lance_gateway.planner.tables.state.catalog import Catalog
+from lance_gateway.planner.tables.state.past.branches import BranchTable, read_branches
+from lance_gateway.planner.tables.state.past.tags import read_tags
+from lance_gateway.planner.writes.ddl.statement import DONE, PreparedDefinition, Reader
+from lance_gateway.planner.writes.ddl.versions.acknowledged import commit_acknowledged, lists_all
+from lance_gateway.planner.writes.ddl.versions.references import (
     Reference,
     State,
     changing_references,
@@ -33,8 +33,8 @@ from planner.writes.ddl.versions.references import (
     read_table,
     refer_to,
 )
-from planner.writes.dml.prepared_write import WriteResult
-from planner.writes.dml.statement.target import check_may_write
+from lance_gateway.planner.writes.dml.prepared_write import WriteResult
+from lance_gateway.planner.writes.dml.statement.target import check_may_write
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-](?:[A-Za-z0-9_.-]*[A-Za-z0-9_-])?")
 

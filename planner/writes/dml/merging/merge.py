@@ -17,28 +17,33 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from memwal.errors import InvalidInputError
-from memwal.rules import DefaultValues
-from memwal.writing import Changes
-from planner.access.rights import Access
-from planner.bridge.run_control import RunControl
-from planner.plans.query_planner import QueryPlanner
-from planner.scans.settings import SessionSettings
-from planner.sql.text.tokens import quote
-from planner.writes.dml.prepared_write import Compute, PreparedChange, build_parameter_schema
-from planner.writes.dml.reading.read_rows import PlannedRows, find_repeated_key, find_repeated_row, format_key
-from planner.writes.dml.reading.rows_query import prepare_returning
-from planner.writes.dml.statement.target import Target, find_target
-from planner.writes.dml.statement.text import ReadSession, Splice, Statement, parse_write
-from planner.writes.dml.statement.tree import fold_name
-from planner.writes.dml.values.assignment import assign, check_required_columns, fill_columns
-from planner.writes.dml.values.set_clause import (
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.memwal.rules import DefaultValues
+from lance_gateway.memwal.writing import Changes
+from lance_gateway.planner.access.rights import Access
+from lance_gateway.planner.bridge.run_control import RunControl
+from lance_gateway.planner.plans.query_planner import QueryPlanner
+from lance_gateway.planner.scans.settings import SessionSettings
+from lance_gateway.planner.sql.text.tokens import quote
+from lance_gateway.planner.writes.dml.prepared_write import Compute, PreparedChange, build_parameter_schema
+from lance_gateway.planner.writes.dml.reading.read_rows import (
+    PlannedRows,
+    find_repeated_key,
+    find_repeated_row,
+    format_key,
+)
+from lance_gateway.planner.writes.dml.reading.rows_query import prepare_returning
+from lance_gateway.planner.writes.dml.statement.target import Target, find_target
+from lance_gateway.planner.writes.dml.statement.text import ReadSession, Splice, Statement, parse_write
+from lance_gateway.planner.writes.dml.statement.tree import fold_name
+from lance_gateway.planner.writes.dml.values.assignment import assign, check_required_columns, fill_columns
+from lance_gateway.planner.writes.dml.values.set_clause import (
     Assignment,
     SetColumns,
     prepare_set_columns,
     read_assignments,
 )
-from planner.writes.dml.writing_step import Outcome, empty_outcome
+from lance_gateway.planner.writes.dml.writing_step import Outcome, empty_outcome
 
 TARGET = "target#"
 """Prefix of the target's columns in the join."""

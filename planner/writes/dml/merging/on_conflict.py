@@ -9,24 +9,24 @@ from enum import Enum
 import pyarrow as pa
 from sqlglot import exp
 
-from memwal.errors import UnsupportedError
-from memwal.writing import Changes, WriteReceipt
-from planner.bridge.run_control import RunControl
-from planner.sql.text.tokens import quote
-from planner.writes.dml.merging.merge import Action, Clause, Match, build_merge, splice_join
-from planner.writes.dml.prepared_write import Compute
-from planner.writes.dml.reading.key_rows import rows_of_keys
-from planner.writes.dml.reading.read_rows import ReadStep, exclude_keys, select_distinct_keys
-from planner.writes.dml.reading.rows_query import RowsQuery
-from planner.writes.dml.statement.target import Target
-from planner.writes.dml.statement.text import ReadSession, Splice, Statement
-from planner.writes.dml.statement.tree import fold_name
-from planner.writes.dml.values.set_clause import (
+from lance_gateway.memwal.errors import UnsupportedError
+from lance_gateway.memwal.writing import Changes, WriteReceipt
+from lance_gateway.planner.bridge.run_control import RunControl
+from lance_gateway.planner.sql.text.tokens import quote
+from lance_gateway.planner.writes.dml.merging.merge import Action, Clause, Match, build_merge, splice_join
+from lance_gateway.planner.writes.dml.prepared_write import Compute
+from lance_gateway.planner.writes.dml.reading.key_rows import rows_of_keys
+from lance_gateway.planner.writes.dml.reading.read_rows import ReadStep, exclude_keys, select_distinct_keys
+from lance_gateway.planner.writes.dml.reading.rows_query import RowsQuery
+from lance_gateway.planner.writes.dml.statement.target import Target
+from lance_gateway.planner.writes.dml.statement.text import ReadSession, Splice, Statement
+from lance_gateway.planner.writes.dml.statement.tree import fold_name
+from lance_gateway.planner.writes.dml.values.set_clause import (
     SetColumns,
     prepare_set_columns,
     read_assignments,
 )
-from planner.writes.dml.writing_step import Outcome, read_and_write
+from lance_gateway.planner.writes.dml.writing_step import Outcome, read_and_write
 
 _EXCLUDED = "excluded"
 

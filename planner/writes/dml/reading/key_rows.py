@@ -13,20 +13,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from execnodes import KeySet
-from memwal.errors import LanceGatewayError
-from planner.binding.key_query import KeyQuery
-from planner.bridge.run_control import RunControl
-from planner.bridge.types.plain_types import bind_value, normalize_schema, plain_type
-from planner.scans.settings import Shortcut
-from planner.sql.text.tokens import quote
-from planner.writes.dml.reading.read_rows import PLACE, PlannedRows, ReadStep, number_keys
-from planner.writes.dml.reading.rows_query import RowsQuery
-from planner.writes.dml.statement.target import Target
-from planner.writes.dml.statement.text import ReadSession, SourceQuery, Splice, Statement
-from planner.writes.dml.statement.tree import fold_name
-from planner.writes.dml.values.assignment import read_constant
-from planner.writes.dml.values.set_clause import SetColumns
+from lance_gateway.execnodes import KeySet
+from lance_gateway.memwal.errors import LanceGatewayError
+from lance_gateway.planner.binding.key_query import KeyQuery
+from lance_gateway.planner.bridge.run_control import RunControl
+from lance_gateway.planner.bridge.types.plain_types import bind_value, normalize_schema, plain_type
+from lance_gateway.planner.scans.settings import Shortcut
+from lance_gateway.planner.sql.text.tokens import quote
+from lance_gateway.planner.writes.dml.reading.read_rows import PLACE, PlannedRows, ReadStep, number_keys
+from lance_gateway.planner.writes.dml.reading.rows_query import RowsQuery
+from lance_gateway.planner.writes.dml.statement.target import Target
+from lance_gateway.planner.writes.dml.statement.text import ReadSession, SourceQuery, Splice, Statement
+from lance_gateway.planner.writes.dml.statement.tree import fold_name
+from lance_gateway.planner.writes.dml.values.assignment import read_constant
+from lance_gateway.planner.writes.dml.values.set_clause import SetColumns
 
 _SHORTCUTS = frozenset({Shortcut.WRITE_LOOKUPS, Shortcut.KEY_QUERIES, Shortcut.KEY_LOOKUPS})
 

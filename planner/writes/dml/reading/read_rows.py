@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memwal.errors import InvalidInputError, ResourcesExhaustedError
-from memwal.writing import TableWriter
-from planner.bridge.run_control import RunControl
-from planner.writes.dml.statement.target import Target
-from planner.writes.dml.statement.text import SourceQuery
+from lance_gateway.memwal.errors import InvalidInputError, ResourcesExhaustedError
+from lance_gateway.memwal.writing import TableWriter
+from lance_gateway.planner.bridge.run_control import RunControl
+from lance_gateway.planner.writes.dml.statement.target import Target
+from lance_gateway.planner.writes.dml.statement.text import SourceQuery
 
 MAX_COLLECTED_BYTES = 512 << 20
 """Limit on the rows that one statement changes at once."""

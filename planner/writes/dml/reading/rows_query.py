@@ -10,27 +10,36 @@ from typing import Any
 import pyarrow as pa
 from datafusion import DataFrame, SessionContext
 
-from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, UnsupportedError
-from memwal.storage.table_names import TableName
-from planner.binding.bind import bind
-from planner.binding.bound_statement import BoundStatement
-from planner.binding.names import TableColumns
-from planner.bridge.distance_functions import register_distances
-from planner.bridge.json.functions import WRITERS, register_json, register_writer
-from planner.bridge.row_expressions import policy_context
-from planner.bridge.run_control import RunControl, run_isolated
-from planner.bridge.types.parameter_types import infer_parameter_types
-from planner.bridge.types.plain_types import TypeSet, bind_values, normalize_schema, refuse_untyped
-from planner.plans.checks.coarse_instants import instants_of, may_lose_fractions, refuse_lost_fractions
-from planner.plans.errors import translate_error
-from planner.plans.forms.corrected_texts import plan_text
-from planner.plans.forms.json_types import mark_json, type_json
-from planner.plans.forms.multisets import MULTISETS, number_equal_rows
-from planner.plans.forms.planned_frame import PlannedFrame, plan_unique
-from planner.scans.settings import SessionSettings
-from planner.sql.rules import apply_rules
-from planner.writes.dml.statement.target import Target, name_relation
-from planner.writes.dml.statement.text import Splice, SplicedQuery, Statement
+from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, UnsupportedError
+from lance_gateway.memwal.storage.table_names import TableName
+from lance_gateway.planner.binding.bind import bind
+from lance_gateway.planner.binding.bound_statement import BoundStatement
+from lance_gateway.planner.binding.names import TableColumns
+from lance_gateway.planner.bridge.distance_functions import register_distances
+from lance_gateway.planner.bridge.json.functions import WRITERS, register_json, register_writer
+from lance_gateway.planner.bridge.row_expressions import policy_context
+from lance_gateway.planner.bridge.run_control import RunControl, run_isolated
+from lance_gateway.planner.bridge.types.parameter_types import infer_parameter_types
+from lance_gateway.planner.bridge.types.plain_types import (
+    TypeSet,
+    bind_values,
+    normalize_schema,
+    refuse_untyped,
+)
+from lance_gateway.planner.plans.checks.coarse_instants import (
+    instants_of,
+    may_lose_fractions,
+    refuse_lost_fractions,
+)
+from lance_gateway.planner.plans.errors import translate_error
+from lance_gateway.planner.plans.forms.corrected_texts import plan_text
+from lance_gateway.planner.plans.forms.json_types import mark_json, type_json
+from lance_gateway.planner.plans.forms.multisets import MULTISETS, number_equal_rows
+from lance_gateway.planner.plans.forms.planned_frame import PlannedFrame, plan_unique
+from lance_gateway.planner.scans.settings import SessionSettings
+from lance_gateway.planner.sql.rules import apply_rules
+from lance_gateway.planner.writes.dml.statement.target import Target, name_relation
+from lance_gateway.planner.writes.dml.statement.text import Splice, SplicedQuery, Statement
 
 NO_COLUMNS = pa.schema([])
 

@@ -10,27 +10,27 @@ from functools import cached_property, partial
 
 import pyarrow as pa
 
-from memwal.errors import (
+from lance_gateway.memwal.errors import (
     InvalidInputError,
     NotFoundError,
     PermissionDeniedError,
     PreconditionError,
     UnsupportedError,
 )
-from memwal.rules import Default, IdentityDefault
-from memwal.storage.table_names import CATALOG, TableName
-from planner.access.rights import FULL_ACCESS, Access, TableAccess
-from planner.access.secured_table import SecuredTable
-from planner.access.unknown_names import unknown_name_error
-from planner.access.visible_catalog import SYSTEM_SCHEMAS
-from planner.plans.errors import schema_changed_error
-from planner.plans.query_planner import QueryPlanner
-from planner.sql.dialects.translate import NATIVE
-from planner.sql.text.tokens import fold, quote
-from planner.tables.sources.base_table import BaseTable
-from planner.tables.state.extended_tables import ROW_NUMBER, Extension
-from planner.tables.state.table import Table
-from planner.writes.dml.statement.text import ReadSession
+from lance_gateway.memwal.rules import Default, IdentityDefault
+from lance_gateway.memwal.storage.table_names import CATALOG, TableName
+from lance_gateway.planner.access.rights import FULL_ACCESS, Access, TableAccess
+from lance_gateway.planner.access.secured_table import SecuredTable
+from lance_gateway.planner.access.unknown_names import unknown_name_error
+from lance_gateway.planner.access.visible_catalog import SYSTEM_SCHEMAS
+from lance_gateway.planner.plans.errors import schema_changed_error
+from lance_gateway.planner.plans.query_planner import QueryPlanner
+from lance_gateway.planner.sql.dialects.translate import NATIVE
+from lance_gateway.planner.sql.text.tokens import fold, quote
+from lance_gateway.planner.tables.sources.base_table import BaseTable
+from lance_gateway.planner.tables.state.extended_tables import ROW_NUMBER, Extension
+from lance_gateway.planner.tables.state.table import Table
+from lance_gateway.planner.writes.dml.statement.text import ReadSession
 
 
 @dataclass(frozen=True, eq=False)

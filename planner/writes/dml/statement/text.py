@@ -16,16 +16,23 @@ from typing import Any, Generic, TypeVar
 import pyarrow as pa
 from sqlglot import exp
 
-from memwal.errors import InvalidInputError, LanceGatewayError, copy_error
-from planner.access.rights import Access
-from planner.bridge.run_control import RunControl
-from planner.bridge.types.plain_types import WrongParameterError
-from planner.plans.prepared_query import PreparedQuery
-from planner.plans.query_planner import QueryPlanner
-from planner.scans.settings import SessionSettings
-from planner.sql.text.limits import SIZE_WORDS, check_literal_sizes
-from planner.sql.text.tokens import PlacedMessage, SqlText, find_place, number_parameters, quote, tokenize
-from planner.writes.dml.statement.tree import S, fold_name, locate, parse_tree
+from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError, copy_error
+from lance_gateway.planner.access.rights import Access
+from lance_gateway.planner.bridge.run_control import RunControl
+from lance_gateway.planner.bridge.types.plain_types import WrongParameterError
+from lance_gateway.planner.plans.prepared_query import PreparedQuery
+from lance_gateway.planner.plans.query_planner import QueryPlanner
+from lance_gateway.planner.scans.settings import SessionSettings
+from lance_gateway.planner.sql.text.limits import SIZE_WORDS, check_literal_sizes
+from lance_gateway.planner.sql.text.tokens import (
+    PlacedMessage,
+    SqlText,
+    find_place,
+    number_parameters,
+    quote,
+    tokenize,
+)
+from lance_gateway.planner.writes.dml.statement.tree import S, fold_name, locate, parse_tree
 
 _AT_ONCE = 256
 """Expressions in one SELECT: DataFusion's planning grows faster than their number."""

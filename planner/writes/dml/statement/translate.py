@@ -14,12 +14,12 @@ import re
 from sqlglot import exp
 from sqlglot.errors import ParseError
 
-from memwal.errors import InvalidInputError, UnsupportedError
-from memwal.storage.table_names import MAIN_SCHEMA
-from planner.sql.dialects import names
-from planner.sql.dialects.names import KnownNames
-from planner.sql.dialects.source import DialectSource, parse_statements
-from planner.sql.dialects.translate import (
+from lance_gateway.memwal.errors import InvalidInputError, UnsupportedError
+from lance_gateway.memwal.storage.table_names import MAIN_SCHEMA
+from lance_gateway.planner.sql.dialects import names
+from lance_gateway.planner.sql.dialects.names import KnownNames
+from lance_gateway.planner.sql.dialects.source import DialectSource, parse_statements
+from lance_gateway.planner.sql.dialects.translate import (
     look_up_names,
     report_translation_errors,
     syntax_error,

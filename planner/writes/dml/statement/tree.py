@@ -13,9 +13,9 @@ from sqlglot import exp
 from sqlglot.errors import ParseError
 from sqlglot.tokenizer_core import Token, TokenType
 
-from memwal.errors import InvalidInputError, UnsupportedError
-from planner.sql.text.tokens import PlacedMessage, SqlText, fold
-from planner.sql.tree.dialect import DataFusion, read_tokens
+from lance_gateway.memwal.errors import InvalidInputError, UnsupportedError
+from lance_gateway.planner.sql.text.tokens import PlacedMessage, SqlText, fold
+from lance_gateway.planner.sql.tree.dialect import DataFusion, read_tokens
 
 S = TypeVar("S", exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.TruncateTable)
 _PLACE: Final = "place"

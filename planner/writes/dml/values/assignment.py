@@ -12,12 +12,12 @@ from typing import Literal, TypeAlias
 import pyarrow as pa
 from sqlglot import exp
 
-from memwal.errors import InvalidInputError
-from memwal.rules import DefaultValues
-from memwal.rules.expressions import shorten_reason
-from planner.writes.dml.statement.target import Target
-from planner.writes.dml.statement.tree import locate
-from planner.writes.dml.values.casting import MISFITS, convert
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.memwal.rules import DefaultValues
+from lance_gateway.memwal.rules.expressions import shorten_reason
+from lance_gateway.planner.writes.dml.statement.target import Target
+from lance_gateway.planner.writes.dml.statement.tree import locate
+from lance_gateway.planner.writes.dml.values.casting import MISFITS, convert
 
 _SHOWN = 80
 Kind: TypeAlias = Literal[

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from planner.sql.vector_text import read_vector
+from lance_gateway.planner.sql.vector_text import read_vector
 
 _ZONE = r"(?i)([0-9]z|utc|:[0-9.:]*[+-][0-9]{2}(:?[0-9]{2})?)$"
 _MAX_DECIMAL = 38

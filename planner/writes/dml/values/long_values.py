@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from planner.writes.dml.statement.text import WriteText
-from planner.writes.dml.statement.tree import locate
-from planner.writes.dml.values.values_rows import ValuesRows
+from lance_gateway.planner.writes.dml.statement.text import WriteText
+from lance_gateway.planner.writes.dml.statement.tree import locate
+from lance_gateway.planner.writes.dml.values.values_rows import ValuesRows
 
 __all__ = ["LongInsert", "shorten_values"]
 

@@ -9,13 +9,13 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from memwal.errors import InvalidInputError, UnsupportedError
-from memwal.rules import DefaultValues
-from planner.sql.text.tokens import quote
-from planner.writes.dml.statement.target import Target
-from planner.writes.dml.statement.text import Splice, Statement
-from planner.writes.dml.statement.tree import fold_name
-from planner.writes.dml.values.assignment import (
+from lance_gateway.memwal.errors import InvalidInputError, UnsupportedError
+from lance_gateway.memwal.rules import DefaultValues
+from lance_gateway.planner.sql.text.tokens import quote
+from lance_gateway.planner.writes.dml.statement.target import Target
+from lance_gateway.planner.writes.dml.statement.text import Splice, Statement
+from lance_gateway.planner.writes.dml.statement.tree import fold_name
+from lance_gateway.planner.writes.dml.values.assignment import (
     NULL,
     assign,
     build_constant_column,

@@ -10,11 +10,16 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
-from memwal.rules import DefaultValues
-from planner.bridge.run_control import RunControl
-from planner.scans.settings import Shortcut
-from planner.writes.dml.statement.text import ComputedValues, ReadSession, Statement, prepare_computed_values
-from planner.writes.dml.values.assignment import (
+from lance_gateway.memwal.rules import DefaultValues
+from lance_gateway.planner.bridge.run_control import RunControl
+from lance_gateway.planner.scans.settings import Shortcut
+from lance_gateway.planner.writes.dml.statement.text import (
+    ComputedValues,
+    ReadSession,
+    Statement,
+    prepare_computed_values,
+)
+from lance_gateway.planner.writes.dml.values.assignment import (
     NULL,
     Constant,
     assign,

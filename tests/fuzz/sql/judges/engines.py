@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from datafusion import DataFrame, SessionConfig, SessionContext
 
-from planner.access.rights import FULL_ACCESS, Access
-from planner.bridge.row_expressions import register_row_functions
-from planner.bridge.run_control import RunControl
-from planner.engine import PreparedQuery, PreparedWrite, QueryEngine, SessionSettings
-from planner.writes.transactions.transaction import Transaction
+from lance_gateway.planner.access.rights import FULL_ACCESS, Access
+from lance_gateway.planner.bridge.row_expressions import register_row_functions
+from lance_gateway.planner.bridge.run_control import RunControl
+from lance_gateway.planner.engine import PreparedQuery, PreparedWrite, QueryEngine, SessionSettings
+from lance_gateway.planner.writes.transactions.transaction import Transaction
 from tests.fuzz.sql.grammar.blocks import is_beyond_datafusion
 from tests.fuzz.sql.grammar.kinds import kind_of
 from tests.fuzz.sql.grammar.laws.changes import Changed

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from planner.engine import PreparedWrite
+from lance_gateway.planner.engine import PreparedWrite
 from tests.fuzz.sql.grammar.blocks import Common, Derived, Query, Relation, Select, SetOperation, With
 from tests.fuzz.sql.grammar.kinds import CANONICAL, MOMENT_NS, Family
 from tests.fuzz.sql.grammar.statement import Statement

@@ -3,11 +3,11 @@
 import random
 from dataclasses import dataclass, replace
 
-from planner.access.rights import FULL_ACCESS, Access
-from planner.bridge.run_control import RunControl
-from planner.engine import PreparedWrite, QueryEngine, SessionSettings
-from planner.scans.settings import NO_SHORTCUTS, Shortcut
-from planner.writes.transactions.transaction import Transaction
+from lance_gateway.planner.access.rights import FULL_ACCESS, Access
+from lance_gateway.planner.bridge.run_control import RunControl
+from lance_gateway.planner.engine import PreparedWrite, QueryEngine, SessionSettings
+from lance_gateway.planner.scans.settings import NO_SHORTCUTS, Shortcut
+from lance_gateway.planner.writes.transactions.transaction import Transaction
 from tests.fuzz.sql.grammar.queries import Queries
 from tests.fuzz.sql.grammar.tree import quoted
 from tests.fuzz.sql.judges.engines import Engine, GatewayEngine, References

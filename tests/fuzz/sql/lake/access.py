@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from planner.access.rights import TableAccess
-from planner.sql.forms import write_forms
-from planner.sql.text.tokens import tokenize
+from lance_gateway.planner.access.rights import TableAccess
+from lance_gateway.planner.sql.forms import write_forms
+from lance_gateway.planner.sql.text.tokens import tokenize
 from tests.fuzz.sql.grammar.expressions import Expressions, Scope
 from tests.fuzz.sql.grammar.kinds import COMMON, Family, arrow_name, kind_of
 from tests.fuzz.sql.grammar.sources import Shape

@@ -9,8 +9,8 @@ from typing import Any
 import lance
 import pyarrow as pa
 
-from pipeline.jobs.lake import LakeTable
-from pipeline.merging import MergePolicy, merge
+from lance_gateway.pipeline.jobs.lake import LakeTable
+from lance_gateway.pipeline.merging import MergePolicy, merge
 from tests.fuzz.sql.grammar.blocks import is_beyond_datafusion
 from tests.fuzz.sql.grammar.kinds import Family
 from tests.fuzz.sql.grammar.queries import Queries

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from planner.engine import PreparedQuery, PreparedWrite, QueryEngine, SessionSettings
-from planner.scans.settings import NO_SHORTCUTS
+from lance_gateway.planner.engine import PreparedQuery, PreparedWrite, QueryEngine, SessionSettings
+from lance_gateway.planner.scans.settings import NO_SHORTCUTS
 from tests.fuzz.sql.grammar.kinds import INT64, TEXT
 from tests.fuzz.sql.grammar.sources import Shape
 from tests.fuzz.sql.grammar.tree import quoted

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from memwal.rules import IS_JSON, IS_UUID
+from lance_gateway.memwal.rules import IS_JSON, IS_UUID
 from tests.fuzz.sql.grammar import kinds
 from tests.fuzz.sql.grammar.kinds import KINDS, Kind, draw_value, kind_of
 from tests.fuzz.sql.grammar.sources import Shape

@@ -27,9 +27,9 @@ import pytest
 from argon2 import PasswordHasher
 from pyarrow import flight
 
-from gateway.auth.users import User, write_user
-from protos import flight_sql_pb2 as sql
-from protos import gateway_pb2 as own
+from lance_gateway.gateway.auth.users import User, write_user
+from lance_gateway.protos import flight_sql_pb2 as sql
+from lance_gateway.protos import gateway_pb2 as own
 from tests.gateway import rpc
 from tests.gateway.attempts import FOREIGN, NAMED, OTHER_DOORS, READS, WRITES
 from tests.support.lake.tables import LsmTable, bucketed, key_field

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.auth.policy_expressions import Expression, quote_literal
-from memwal.errors import InvalidInputError
-from planner.sql.text.tokens import tokenize
+from lance_gateway.gateway.auth.policy_expressions import Expression, quote_literal
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.planner.sql.text.tokens import tokenize
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from gateway.auth.policy import Policy, PolicyAccess, parse_policy
-from gateway.protocol.identity import ANONYMOUS, Identity
-from memwal.errors import InvalidInputError
-from planner.access.rights import TableAccess
+from lance_gateway.gateway.auth.policy import Policy, PolicyAccess, parse_policy
+from lance_gateway.gateway.protocol.identity import ANONYMOUS, Identity
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.planner.access.rights import TableAccess
 
 POLICY = """
 [roles.viewer]

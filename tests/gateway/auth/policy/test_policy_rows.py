@@ -9,10 +9,10 @@ import lance
 import pyarrow as pa
 import pytest
 
-from gateway.auth.policy import Policy, parse_policy
-from gateway.protocol.identity import Identity
-from planner.engine import QueryEngine
-from planner.scans.settings import DEFAULT_SETTINGS
+from lance_gateway.gateway.auth.policy import Policy, parse_policy
+from lance_gateway.gateway.protocol.identity import Identity
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.scans.settings import DEFAULT_SETTINGS
 from tests.support.lake.tables import key_field
 
 GRANTS = {

@@ -16,17 +16,17 @@ from datafusion import SessionContext
 from datafusion.substrait import Serde
 from pyarrow import flight
 
-import gateway
-from gateway.auth.authenticator import Authenticator
-from gateway.auth.calls import Security
-from gateway.auth.credentials import Throttle
-from gateway.auth.files import WatchedFile
-from gateway.auth.gateway_tokens import IssuedTokens
-from gateway.auth.policy import parse_policy
-from gateway.auth.users import Passwords, User, parse_users, write_user
-from gateway.server import GatewayServer
-from protos import flight_pb2
-from protos import flight_sql_pb2 as sql
+from lance_gateway import gateway
+from lance_gateway.gateway.auth.authenticator import Authenticator
+from lance_gateway.gateway.auth.calls import Security
+from lance_gateway.gateway.auth.credentials import Throttle
+from lance_gateway.gateway.auth.files import WatchedFile
+from lance_gateway.gateway.auth.gateway_tokens import IssuedTokens
+from lance_gateway.gateway.auth.policy import parse_policy
+from lance_gateway.gateway.auth.users import Passwords, User, parse_users, write_user
+from lance_gateway.gateway.server import GatewayServer
+from lance_gateway.protos import flight_pb2
+from lance_gateway.protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 from tests.gateway.conftest import serving
 from tests.planner.access_lake import HIDDEN_WORDS, VISIBLE, write_lake

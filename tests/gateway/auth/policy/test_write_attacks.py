@@ -12,13 +12,13 @@ import pyarrow as pa
 import pytest
 from argon2 import PasswordHasher
 
-from gateway.auth.authenticator import Authenticator
-from gateway.auth.calls import Security
-from gateway.auth.credentials import Throttle
-from gateway.auth.files import WatchedFile
-from gateway.auth.gateway_tokens import IssuedTokens
-from gateway.auth.policy import parse_policy
-from gateway.auth.users import Passwords, User, parse_users, write_user
+from lance_gateway.gateway.auth.authenticator import Authenticator
+from lance_gateway.gateway.auth.calls import Security
+from lance_gateway.gateway.auth.credentials import Throttle
+from lance_gateway.gateway.auth.files import WatchedFile
+from lance_gateway.gateway.auth.gateway_tokens import IssuedTokens
+from lance_gateway.gateway.auth.policy import parse_policy
+from lance_gateway.gateway.auth.users import Passwords, User, parse_users, write_user
 from tests.gateway.conftest import serving
 from tests.support.lake.tables import key_field
 

@@ -9,7 +9,7 @@ import adbc_driver_flightsql.dbapi as flightsql
 import pytest
 from pyarrow import flight
 
-from gateway.auth.gateway_tokens import (
+from lance_gateway.gateway.auth.gateway_tokens import (
     ApiTokens,
     IssuedTokens,
     create_token,
@@ -17,10 +17,10 @@ from gateway.auth.gateway_tokens import (
     parse_tokens,
     revoke_token,
 )
-from gateway.auth.users import User, Users
-from gateway.protocol.identity import Identity
-from gateway.server import GatewayServer
-from memwal.errors import InvalidInputError
+from lance_gateway.gateway.auth.users import User, Users
+from lance_gateway.gateway.protocol.identity import Identity
+from lance_gateway.gateway.server import GatewayServer
+from lance_gateway.memwal.errors import InvalidInputError
 from tests.gateway.auth.conftest import QUICK, Clock, Guarded, uri_of, utc
 
 HASH = QUICK.hash("a password")

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.auth.credentials import UnauthenticatedError
-from gateway.auth.jwt import JwtVerifier, KeyUrl, open_keys
-from memwal.errors import InvalidInputError, UnavailableError
+from lance_gateway.gateway.auth.credentials import UnauthenticatedError
+from lance_gateway.gateway.auth.jwt import JwtVerifier, KeyUrl, open_keys
+from lance_gateway.memwal.errors import InvalidInputError, UnavailableError
 from tests.gateway.auth.conftest import Clock
 from tests.gateway.auth.tokens.keys import AUDIENCE, ISSUER, Signer, publishing
 

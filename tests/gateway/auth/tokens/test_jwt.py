@@ -13,12 +13,12 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from pyarrow import flight
 
-from gateway.auth.credentials import UnauthenticatedError
-from gateway.auth.gateway_tokens import hash_token
-from gateway.auth.jwt import JwtVerifier, open_keys
-from gateway.protocol.identity import Identity
-from gateway.server import GatewayServer
-from memwal.errors import InvalidInputError
+from lance_gateway.gateway.auth.credentials import UnauthenticatedError
+from lance_gateway.gateway.auth.gateway_tokens import hash_token
+from lance_gateway.gateway.auth.jwt import JwtVerifier, open_keys
+from lance_gateway.gateway.protocol.identity import Identity
+from lance_gateway.gateway.server import GatewayServer
+from lance_gateway.memwal.errors import InvalidInputError
 from tests.gateway.auth.conftest import Clock, Guarded, uri_of
 from tests.gateway.auth.tokens.keys import AUDIENCE, ISSUER, Signer, good_claims
 

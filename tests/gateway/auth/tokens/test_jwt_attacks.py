@@ -12,8 +12,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from jwt.algorithms import ECAlgorithm, HMACAlgorithm
 
-from gateway.auth.credentials import UnauthenticatedError
-from gateway.auth.jwt import JwtVerifier, is_jwt_shaped, open_keys
+from lance_gateway.gateway.auth.credentials import UnauthenticatedError
+from lance_gateway.gateway.auth.jwt import JwtVerifier, is_jwt_shaped, open_keys
 from tests.gateway.auth.tokens.keys import AUDIENCE, ISSUER, Signer, good_claims, publishing
 
 LEEWAY = 30

@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from gateway.cli.mcp.answers import AnswerLimits, format_rows
-from gateway.cli.mcp.searches import Search
-from gateway.protocol.json_values import to_json_value
-from memwal.errors import InvalidInputError
+from lance_gateway.gateway.cli.mcp.answers import AnswerLimits, format_rows
+from lance_gateway.gateway.cli.mcp.searches import Search
+from lance_gateway.gateway.protocol.json_values import to_json_value
+from lance_gateway.memwal.errors import InvalidInputError
 
 AMPLE = AnswerLimits(1000, 100_000)
 NOON = dt.datetime(2026, 2, 28, 12, 0, 0, 5)

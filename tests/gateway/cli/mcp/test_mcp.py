@@ -18,11 +18,11 @@ from mcp import Client, StdioServerParameters
 from pyarrow import flight
 from typer.testing import CliRunner
 
-from gateway.auth.users import User, write_user
-from gateway.cli import app
-from gateway.cli.client import GatewayClient, Login
-from gateway.cli.mcp.answers import AnswerLimits
-from gateway.cli.mcp.server import Gateway
+from lance_gateway.gateway.auth.users import User, write_user
+from lance_gateway.gateway.cli import app
+from lance_gateway.gateway.cli.client import GatewayClient, Login
+from lance_gateway.gateway.cli.mcp.answers import AnswerLimits
+from lance_gateway.gateway.cli.mcp.server import Gateway
 from tests.gateway.attempts import NAMED, OTHER_DOORS, WRITES
 from tests.gateway.conftest import serving
 from tests.support.processes.ports import find_free_port
@@ -271,7 +271,7 @@ def test_a_client_logs_in_again_when_its_login_has_ended(server: GatewayProcess)
 def test_without_the_package_the_command_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("mcp", "mcp.server", "mcp.server.mcpserver"):
         monkeypatch.setitem(sys.modules, name, None)
-    monkeypatch.delitem(sys.modules, "gateway.cli.mcp.server", raising=False)
+    monkeypatch.delitem(sys.modules, "lance_gateway.gateway.cli.mcp.server", raising=False)
     told = CliRunner().invoke(app, ["mcp"])
     assert told.exit_code == 1
     assert "not installed: pip install 'lance-gateway[mcp]'" in told.output

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyarrow import flight
 
-from gateway.server import GatewayServer
+from lance_gateway.gateway.server import GatewayServer
 from tests.gateway.conftest import serving
 from tests.support.lake.written import make_notes
 

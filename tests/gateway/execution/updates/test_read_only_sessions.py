@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from gateway.cli.client import GatewayClient
-from gateway.server import GatewayServer
-from protos import flight_sql_pb2 as sql
+from lance_gateway.gateway.cli.client import GatewayClient
+from lance_gateway.gateway.server import GatewayServer
+from lance_gateway.protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 from tests.gateway.execution.updates.tables import bound
 from tests.gateway.protocol.test_errors import assert_clean

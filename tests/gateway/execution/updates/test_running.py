@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from pyarrow import flight
 
-from gateway.execution.query import QueryState
-from protos import flight_sql_pb2 as sql
+from lance_gateway.gateway.execution.query import QueryState
+from lance_gateway.protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 from tests.gateway.conftest import serving
 from tests.gateway.execution.test_running_queries import TRICKLE, observed
@@ -73,7 +73,7 @@ def test_a_client_that_gave_up_waiting_has_written_nothing_or_everything(root: P
 def test_a_client_that_sends_slowly_does_not_keep_others_waiting(
     root: Path, notes: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.execution.running_queries._STALL_SECONDS", 0.2)
+    monkeypatch.setattr("lance_gateway.gateway.execution.running_queries._STALL_SECONDS", 0.2)
     with observed(root, max_concurrent_queries=1) as (server, client, observer):
         handle = rpc.prepare(client, f"INSERT INTO {notes} (id, text) VALUES (?, ?)")
         command = sql.CommandPreparedStatementUpdate(

@@ -4,10 +4,10 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from gateway.execution.updates import RESULT_SECONDS, Results, SealedRows
-from memwal.errors import NotFoundError
-from protos import flight_sql_pb2 as sql
-from protos import gateway_pb2 as own
+from lance_gateway.gateway.execution.updates import RESULT_SECONDS, Results, SealedRows
+from lance_gateway.memwal.errors import NotFoundError
+from lance_gateway.protos import flight_sql_pb2 as sql
+from lance_gateway.protos import gateway_pb2 as own
 from tests.gateway import rpc
 from tests.gateway.execution.updates.tables import bound, count
 from tests.gateway.protocol.test_errors import assert_clean

@@ -4,9 +4,9 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from gateway.execution.updates import DURABLE_HEADER
-from gateway.server import GatewayServer
-from protos import flight_sql_pb2 as sql
+from lance_gateway.gateway.execution.updates import DURABLE_HEADER
+from lance_gateway.gateway.server import GatewayServer
+from lance_gateway.protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 from tests.gateway.execution.updates.tables import bound, count
 

@@ -7,8 +7,8 @@ import pytest
 from google.protobuf.message import Message
 from pyarrow import flight
 
-from gateway.server import GatewayServer
-from protos import flight_sql_pb2 as sql
+from lance_gateway.gateway.server import GatewayServer
+from lance_gateway.protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 from tests.gateway.execution.updates.tables import bound, count
 

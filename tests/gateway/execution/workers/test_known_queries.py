@@ -5,10 +5,10 @@ from unittest.mock import Mock
 
 import pytest
 
-from gateway.execution.workers.worker import KnownQueries
-from planner.engine import DEFAULT_SETTINGS
-from planner.plans.plan_cache import MAX_PLANS
-from planner.scans.settings import Shortcut
+from lance_gateway.gateway.execution.workers.worker import KnownQueries
+from lance_gateway.planner.engine import DEFAULT_SETTINGS
+from lance_gateway.planner.plans.plan_cache import MAX_PLANS
+from lance_gateway.planner.scans.settings import Shortcut
 
 PASSING = replace(DEFAULT_SETTINGS, shortcuts=DEFAULT_SETTINGS.shortcuts - {Shortcut.KEPT_PLANS})
 

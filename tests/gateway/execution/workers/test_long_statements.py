@@ -7,7 +7,7 @@ from typing import Any
 import adbc_driver_manager
 import pytest
 
-from planner.plans.query_planner import LONG_STATEMENT
+from lance_gateway.planner.plans.query_planner import LONG_STATEMENT
 from tests.support.processes.servers import GatewayProcess, open_connection
 
 NUMBERS = ", ".join(map(str, range(5_000)))

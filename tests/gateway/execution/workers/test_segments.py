@@ -7,7 +7,13 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from gateway.execution.workers.segments import KeptBytes, SegmentReader, SegmentWriter, Trimmed, identify
+from lance_gateway.gateway.execution.workers.segments import (
+    KeptBytes,
+    SegmentReader,
+    SegmentWriter,
+    Trimmed,
+    identify,
+)
 
 BATCH = pa.record_batch({"n": pa.array(range(3_000_000), pa.int64())})
 

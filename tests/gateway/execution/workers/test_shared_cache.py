@@ -17,7 +17,7 @@ import psutil
 import pyarrow as pa
 import pytest
 
-from planner.tables.shared.files import SharedFiles, Totals
+from lance_gateway.planner.tables.shared.files import SharedFiles, Totals
 from tests.support.lake.hand_made import make_table
 from tests.support.lake.tables import LsmTable, bucketed, key_field
 from tests.support.processes.servers import GatewayProcess, open_connection

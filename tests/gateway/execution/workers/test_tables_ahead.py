@@ -9,12 +9,12 @@ import lance
 import pyarrow as pa
 import pytest
 
-from gateway.execution.workers.tables_ahead import MAX_TABLES, TablesAhead
-from planner.bridge.run_control import RunControl
-from planner.engine import QueryEngine
-from planner.plans.query_planner import QueryPlanner
-from planner.tables.shared.recent_reads import RecentReads
-from planner.tables.state.catalog import Catalog
+from lance_gateway.gateway.execution.workers.tables_ahead import MAX_TABLES, TablesAhead
+from lance_gateway.planner.bridge.run_control import RunControl
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.plans.query_planner import QueryPlanner
+from lance_gateway.planner.tables.shared.recent_reads import RecentReads
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.support.lake.tables import LsmTable, bucketed, key_field
 from tests.support.processes.writer_process import WriterProcess
 

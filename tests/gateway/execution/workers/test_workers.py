@@ -15,7 +15,7 @@ import pytest
 from adbc_driver_flightsql import StatementOptions
 from pyarrow import flight
 
-from protos import flight_sql_pb2 as sql
+from lance_gateway.protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 from tests.support.processes.servers import GatewayProcess, open_connection
 
@@ -201,7 +201,7 @@ def test_a_program_that_serves_is_not_run_again_by_its_workers(lake: Path, tmp_p
     program.write_text(
         "import os, sys\n"
         "print('begins', flush=True)\n"
-        "from gateway.cli import main\n"
+        "from lance_gateway.gateway.cli import main\n"
         "sys.argv = ['lance-gateway', 'serve', '--root', os.environ['ROOT'], '--port', '0']\n"
         "main()\n"
     )

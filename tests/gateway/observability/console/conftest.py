@@ -15,7 +15,7 @@ import pytest
 from argon2 import PasswordHasher
 from selenium import webdriver
 
-from gateway.auth.users import User, write_user
+from lance_gateway.gateway.auth.users import User, write_user
 from tests.gateway.observability.console.browsing import open_browser
 from tests.support.lake.tables import LsmTable, bucketed, key_field
 from tests.support.processes.ports import find_free_port

@@ -10,14 +10,14 @@ from typing import Any
 
 import httpx
 
-from gateway.auth.calls import Security
-from gateway.config import Flag, load
-from gateway.server import GatewayServer
-from gateway.start.observability import Observability
-from gateway.start.opening import open_security
-from memwal.errors import UnavailableError
-from memwal.writing import WriteOptions
-from planner.tables.state.catalog import Catalog
+from lance_gateway.gateway.auth.calls import Security
+from lance_gateway.gateway.config import Flag, load
+from lance_gateway.gateway.server import GatewayServer
+from lance_gateway.gateway.start.observability import Observability
+from lance_gateway.gateway.start.opening import open_security
+from lance_gateway.memwal.errors import UnavailableError
+from lance_gateway.memwal.writing import WriteOptions
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.gateway.auth.conftest import QUICK
 
 _PATIENCE_SECONDS = 60

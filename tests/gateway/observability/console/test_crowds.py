@@ -12,8 +12,8 @@ import lance
 import pyarrow as pa
 import pytest
 
-from gateway.auth.credentials import Basic
-from gateway.observability.console import app, visits
+from lance_gateway.gateway.auth.credentials import Basic
+from lance_gateway.gateway.observability.console import app, visits
 from tests.gateway.observability.console.conftest import PASSWORD, wait_until, write_people
 from tests.gateway.observability.console.in_process import Office, open_office, read_answer, read_status
 from tests.support.lake.tables import key_field

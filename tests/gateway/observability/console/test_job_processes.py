@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.loader import Flag, load
-from gateway.observability.console.jobs.child import Child
-from gateway.observability.console.jobs.commands import (
+from lance_gateway.gateway.config.loader import Flag, load
+from lance_gateway.gateway.observability.console.jobs.child import Child
+from lance_gateway.gateway.observability.console.jobs.commands import (
     JobKind,
     JobSettings,
     build_arguments,
     build_environment,
 )
-from memwal.storage.table_names import TableName
+from lance_gateway.memwal.storage.table_names import TableName
 
 
 def run(code: str) -> Child:

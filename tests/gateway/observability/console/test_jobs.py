@@ -120,14 +120,14 @@ def list_children(site: Site) -> set[int]:
     for tasks in Path(f"/proc/{site.process.pid}/task").iterdir():
         with suppress(OSError):
             for pid in (tasks / "children").read_text().split():
-                if "gateway.cli.supervised" in Path(f"/proc/{pid}/cmdline").read_text():
+                if "lance_gateway.gateway.cli.supervised" in Path(f"/proc/{pid}/cmdline").read_text():
                     found.add(int(pid))
     return found
 
 
 def is_alive(pid: int) -> bool:
     with suppress(OSError):
-        return "gateway.cli.supervised" in Path(f"/proc/{pid}/cmdline").read_text()
+        return "lance_gateway.gateway.cli.supervised" in Path(f"/proc/{pid}/cmdline").read_text()
     return False
 
 

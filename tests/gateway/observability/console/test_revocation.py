@@ -12,7 +12,7 @@ import lance
 import pyarrow as pa
 import pytest
 
-from gateway.auth.users import User, remove_user, write_user
+from lance_gateway.gateway.auth.users import User, remove_user, write_user
 from tests.gateway.auth.conftest import QUICK
 from tests.gateway.observability.console.conftest import PASSWORD, wait_until
 from tests.gateway.observability.console.in_process import Office, open_office, read_status

@@ -13,8 +13,8 @@ from pathlib import Path
 import lance
 import pyarrow as pa
 
-from memwal.storage.files import Storage
-from memwal.writing import Changes, TableWriter, WriteOptions
+from lance_gateway.memwal.storage.files import Storage
+from lance_gateway.memwal.writing import Changes, TableWriter, WriteOptions
 from tests.memwal.writing.conftest import until
 
 WARM_UP = 6

@@ -7,8 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from memwal.errors import UnavailableError
-from memwal.writing import Changes, FencedError, PartlyWrittenError, TableWriter
+from lance_gateway.memwal.errors import UnavailableError
+from lance_gateway.memwal.writing import Changes, FencedError, PartlyWrittenError, TableWriter
 from tests.memwal.writing.reading import log, rows_by_key
 from tests.memwal.written import WrittenTable
 

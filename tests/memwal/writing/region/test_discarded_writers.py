@@ -11,12 +11,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from memwal.errors import UnavailableError
-from memwal.regions.manifest import read_latest_manifest
-from memwal.writing import Changes, TableWriter
-from memwal.writing.region import lance_writers
-from memwal.writing.region.claim import concat_parts
-from memwal.writing.region.discarded_writers import DiscardedWriters
+from lance_gateway.memwal.errors import UnavailableError
+from lance_gateway.memwal.regions.manifest import read_latest_manifest
+from lance_gateway.memwal.writing import Changes, TableWriter
+from lance_gateway.memwal.writing.region import lance_writers
+from lance_gateway.memwal.writing.region.claim import concat_parts
+from lance_gateway.memwal.writing.region.discarded_writers import DiscardedWriters
 from tests.memwal.writing.conftest import until
 from tests.memwal.writing.reading import log, rows_by_key
 from tests.memwal.writing.region.claiming_main import kept_writers

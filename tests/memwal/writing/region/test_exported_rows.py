@@ -5,7 +5,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from memwal.columns.lance_rows import export_rows
+from lance_gateway.memwal.columns.lance_rows import export_rows
 
 DECIMAL = pa.decimal128(10, 2)
 VALUES = [Decimal("1.50"), None, Decimal("-7.25")]

@@ -7,9 +7,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from memwal.errors import UnavailableError
-from memwal.regions.wal import read_wal_entry
-from memwal.writing import Changes, OwnTail, TableWriter
+from lance_gateway.memwal.errors import UnavailableError
+from lance_gateway.memwal.regions.wal import read_wal_entry
+from lance_gateway.memwal.writing import Changes, OwnTail, TableWriter
 from tests.memwal.writing.conftest import until
 from tests.memwal.writing.reading import log
 from tests.memwal.writing.test_fencing import broken_log

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memwal.errors import InvalidInputError, UnsupportedError
-from planner.bridge.types.parameter_types import infer_parameter_types, sql_literal
-from planner.engine import QueryEngine
-from planner.tables.state.catalog import Catalog
+from lance_gateway.memwal.errors import InvalidInputError, UnsupportedError
+from lance_gateway.planner.bridge.types.parameter_types import infer_parameter_types, sql_literal
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.planner.names import TABLES, bound, context, context_with
 
 CONTEXT = context()

@@ -7,8 +7,8 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 
-from memwal.errors import InvalidInputError, LanceGatewayError
-from planner.bridge.types.plain_types import (
+from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError
+from lance_gateway.planner.bridge.types.plain_types import (
     bindable_type,
     check_types,
     conform,

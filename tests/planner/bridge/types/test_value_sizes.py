@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memwal.errors import InvalidInputError
-from planner.bridge.types.plain_types import normalize_layout, plain_type
-from planner.bridge.types.value_sizes import MAX_MEASURED, measure, split_batch
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.planner.bridge.types.plain_types import normalize_layout, plain_type
+from lance_gateway.planner.bridge.types.value_sizes import MAX_MEASURED, measure, split_batch
 
 LEAVES = {
     pa.int8(): st.integers(-128, 127),

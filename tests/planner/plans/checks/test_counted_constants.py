@@ -6,8 +6,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from memwal.errors import UnsupportedError
-from planner.scans.settings import NO_SHORTCUTS, SessionSettings
+from lance_gateway.memwal.errors import UnsupportedError
+from lance_gateway.planner.scans.settings import NO_SHORTCUTS, SessionSettings
 from tests.support.judging.judged import Judged, open_judged
 
 ROWS = pa.table({"id": [1, 2, 3], "s": ["a", None, "b"]})

@@ -11,10 +11,10 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.errors import UnsupportedError
-from planner.engine import QueryEngine
-from planner.scans.settings import NO_SHORTCUTS, SessionSettings
-from planner.tables.state.catalog import Catalog
+from lance_gateway.memwal.errors import UnsupportedError
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.scans.settings import NO_SHORTCUTS, SessionSettings
+from lance_gateway.planner.tables.state.catalog import Catalog
 
 NAN = math.nan
 INF = math.inf

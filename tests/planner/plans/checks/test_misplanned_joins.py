@@ -9,8 +9,8 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.errors import UnsupportedError
-from planner.engine import QueryEngine
+from lance_gateway.memwal.errors import UnsupportedError
+from lance_gateway.planner.engine import QueryEngine
 
 Rows = list[tuple[Any, ...]]
 

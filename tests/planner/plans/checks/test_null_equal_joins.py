@@ -9,7 +9,7 @@ from datafusion import DataFrame, SessionContext
 from datafusion.plan import LogicalPlan
 from datafusion.substrait import Serde
 
-from planner.plans.dataframes import Frames
+from lance_gateway.planner.plans.dataframes import Frames
 from tests.support.judging.judged import Judged, open_judged
 from tests.support.judging.results import rows_of
 

@@ -8,9 +8,9 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.errors import InvalidInputError, UnsupportedError
-from planner.engine import QueryEngine
-from planner.tables.state.catalog import Catalog
+from lance_gateway.memwal.errors import InvalidInputError, UnsupportedError
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.tables.state.catalog import Catalog
 
 T = pa.table(
     {"id": [1, 2], "s": ["a", "b"]},

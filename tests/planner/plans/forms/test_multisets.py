@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from memwal.errors import InvalidInputError, UnsupportedError
+from lance_gateway.memwal.errors import InvalidInputError, UnsupportedError
 from tests.support.judging.judged import Judged, open_judged
 from tests.support.judging.results import rows_of
 

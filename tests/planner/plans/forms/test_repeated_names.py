@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 from datafusion import SessionContext
 
-from memwal.errors import InvalidInputError
-from planner.scans.settings import SessionSettings
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.planner.scans.settings import SessionSettings
 from tests.support.judging.judged import Judged, open_judged
 from tests.support.judging.results import rows_of
 

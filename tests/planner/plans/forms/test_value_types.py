@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from memwal.errors import InvalidInputError
+from lance_gateway.memwal.errors import InvalidInputError
 from tests.support.judging.judged import Judged, open_judged
 from tests.support.judging.results import rows_of
 

@@ -10,10 +10,10 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.errors import InvalidInputError, NotFoundError, PreconditionError, UnsupportedError
-from planner.access.rights import FULL_ACCESS, Access, TableAccess
-from planner.engine import QueryEngine, SessionSettings
-from planner.scans.settings import ALL_SHORTCUTS, NO_SHORTCUTS, Shortcut
+from lance_gateway.memwal.errors import InvalidInputError, NotFoundError, PreconditionError, UnsupportedError
+from lance_gateway.planner.access.rights import FULL_ACCESS, Access, TableAccess
+from lance_gateway.planner.engine import QueryEngine, SessionSettings
+from lance_gateway.planner.scans.settings import ALL_SHORTCUTS, NO_SHORTCUTS, Shortcut
 from tests.support.judging.principals import create_principal
 from tests.support.judging.results import rows_of
 from tests.support.lake import manifests

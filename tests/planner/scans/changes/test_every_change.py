@@ -14,15 +14,15 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.errors import InvalidInputError, PreconditionError
-from memwal.regions.wal import wal_entry_path
-from memwal.storage.files import base_manifest_paths
-from planner.access.rights import TableAccess
-from planner.engine import QueryEngine, SessionSettings
-from planner.scans.changes import row_chains
-from planner.scans.settings import ALL_SHORTCUTS, NO_SHORTCUTS, Shortcuts
-from planner.tables.state.catalog import Catalog
-from planner.tables.state.past.noted_tables import write_token
+from lance_gateway.memwal.errors import InvalidInputError, PreconditionError
+from lance_gateway.memwal.regions.wal import wal_entry_path
+from lance_gateway.memwal.storage.files import base_manifest_paths
+from lance_gateway.planner.access.rights import TableAccess
+from lance_gateway.planner.engine import QueryEngine, SessionSettings
+from lance_gateway.planner.scans.changes import row_chains
+from lance_gateway.planner.scans.settings import ALL_SHORTCUTS, NO_SHORTCUTS, Shortcuts
+from lance_gateway.planner.tables.state.catalog import Catalog
+from lance_gateway.planner.tables.state.past.noted_tables import write_token
 from tests.planner.scans.changes.test_calls import read
 from tests.support.judging.principals import create_principal
 from tests.support.judging.results import rows_of

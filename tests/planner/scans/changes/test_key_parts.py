@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memwal.errors import InvalidInputError
-from planner.access.rights import TableAccess
-from planner.engine import QueryEngine
-from planner.scans.changes.key_parts import KeyPart
-from planner.scans.settings import ALL_SHORTCUTS, NO_SHORTCUTS, Shortcuts
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.planner.access.rights import TableAccess
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.scans.changes.key_parts import KeyPart
+from lance_gateway.planner.scans.settings import ALL_SHORTCUTS, NO_SHORTCUTS, Shortcuts
 from tests.planner.scans.changes.test_calls import read
 from tests.support.judging.principals import create_principal
 from tests.support.lake.tables import LsmTable, bucketed, key_field

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from planner.engine import QueryEngine
+from lance_gateway.planner.engine import QueryEngine
 from tests.support.lake import manifests
 from tests.support.lake.merging import merge_generations
 from tests.support.lake.moments import write_moment

@@ -9,11 +9,16 @@ import pyarrow as pa
 import pyarrow.dataset as pads
 from datafusion import SessionConfig, SessionContext
 
-from memwal.base.index_details import RegionSpec
-from planner.predicates.predicate import TRUE
-from planner.predicates.pruning import Pruning, RegionAssignment, RegionAssignments, prune_regions
-from planner.scans.pruning.condition_pruning import ScannedTable, prune_by_conditions
-from planner.scans.pruning.plan_conditions import PlanConditions, read_plan_conditions
+from lance_gateway.memwal.base.index_details import RegionSpec
+from lance_gateway.planner.predicates.predicate import TRUE
+from lance_gateway.planner.predicates.pruning import (
+    Pruning,
+    RegionAssignment,
+    RegionAssignments,
+    prune_regions,
+)
+from lance_gateway.planner.scans.pruning.condition_pruning import ScannedTable, prune_by_conditions
+from lance_gateway.planner.scans.pruning.plan_conditions import PlanConditions, read_plan_conditions
 from tests.planner.region_cases import COLUMNS, SCHEMA
 
 REFERENCE = "t#1"

@@ -10,8 +10,8 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 import pytest
 
-from memwal.transforms.transforms import compute_region_values
-from planner.predicates.pruning import RegionAssignment
+from lance_gateway.memwal.transforms.transforms import compute_region_values
+from lance_gateway.planner.predicates.pruning import RegionAssignment
 from tests.planner.region_cases import FIELD_IDS, SCHEMA, read_spec, region_of
 from tests.planner.scans.pruning.planned import REFERENCE, make_context, prune, read_conditions
 from tests.planner.titled import read_titled

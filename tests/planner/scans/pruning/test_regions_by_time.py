@@ -9,13 +9,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from memwal.writing import WriteOptions
-from planner.access.rights import FULL_ACCESS, Access, TableAccess
-from planner.bridge.run_control import RunControl
-from planner.engine import PreparedQuery, QueryEngine
-from planner.plans.leaves.resident_tables import RESIDENT_ROWS
-from planner.scans.settings import ALL_SHORTCUTS, DEFAULT_SETTINGS, SessionSettings, Shortcut
-from planner.tables.state.catalog import Catalog
+from lance_gateway.memwal.writing import WriteOptions
+from lance_gateway.planner.access.rights import FULL_ACCESS, Access, TableAccess
+from lance_gateway.planner.bridge.run_control import RunControl
+from lance_gateway.planner.engine import PreparedQuery, QueryEngine
+from lance_gateway.planner.plans.leaves.resident_tables import RESIDENT_ROWS
+from lance_gateway.planner.scans.settings import ALL_SHORTCUTS, DEFAULT_SETTINGS, SessionSettings, Shortcut
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.support.judging.principals import create_principal
 from tests.support.judging.results import rows_of
 

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from planner.engine import QueryEngine, SessionSettings
-from planner.tables.state.catalog import Catalog
+from lance_gateway.planner.engine import QueryEngine, SessionSettings
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.memwal.written import WrittenTable, keyed_schema
 from tests.planner.search.sources.replayed import DIMENSION, Ask, ReplayedTable, asking, axis
 from tests.support.lake.tables import (

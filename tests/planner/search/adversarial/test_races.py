@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from planner.engine import QueryEngine
+from lance_gateway.planner.engine import QueryEngine
 from tests.planner.search.sources.replayed import DIMENSION, Ask, ReplayedTable, asking, axis
 from tests.support.judging.results import rows_of
 from tests.support.lake.tables import Row

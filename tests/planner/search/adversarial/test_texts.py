@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from lance.query import FullTextOperator, MatchQuery, PhraseQuery
 
-from planner.engine import QueryEngine
+from lance_gateway.planner.engine import QueryEngine
 from tests.planner.search.sources.replayed import ReplayedTable, asking
 from tests.support.lake.tables import Row
 from tests.support.processes.writer_process import WriterProcess

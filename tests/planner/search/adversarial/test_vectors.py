@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from planner.engine import QueryEngine
+from lance_gateway.planner.engine import QueryEngine
 from tests.planner.search.sources.replayed import DIMENSION, ReplayedTable, asking, axis
 from tests.support.lake.tables import Row
 from tests.support.processes.writer_process import WriterProcess

@@ -12,10 +12,10 @@ import lance
 import numpy as np
 import pyarrow as pa
 
-from memwal.errors import LanceGatewayError
-from planner.access.rights import FULL_ACCESS, Access, TableAccess
-from planner.engine import QueryEngine
-from planner.tables.state.catalog import Catalog
+from lance_gateway.memwal.errors import LanceGatewayError
+from lance_gateway.planner.access.rights import FULL_ACCESS, Access, TableAccess
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.support.judging.principals import filter_visible
 from tests.support.lake.tables import LsmTable, bucketed, key_field
 from tests.support.processes.writer_process import WriterProcess

@@ -10,20 +10,29 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from execnodes import LanceSource, RowMask
-from execnodes.node import ROW_ADDRESS
-from execnodes.search.source import SearchSource
-from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError, UnavailableError
-from planner.access.rights import TableAccess
-from planner.access.table_policy import plan_policy
-from planner.bridge.row_expressions import match_rows
-from planner.predicates.predicate import decode
-from planner.predicates.row_filter import PredicateFilter
-from planner.search.conditions.row_admission import Admission, combine_with_policy, list_indexed_columns
-from planner.search.sources.index_coverage import IndexKind
-from planner.search.sources.search_sources import list_sources
-from planner.tables.state.catalog import Catalog
-from planner.tables.visibility.visibility import Visibility
+from lance_gateway.execnodes import LanceSource, RowMask
+from lance_gateway.execnodes.node import ROW_ADDRESS
+from lance_gateway.execnodes.search.source import SearchSource
+from lance_gateway.memwal.errors import (
+    InvalidInputError,
+    LanceGatewayError,
+    PreconditionError,
+    UnavailableError,
+)
+from lance_gateway.planner.access.rights import TableAccess
+from lance_gateway.planner.access.table_policy import plan_policy
+from lance_gateway.planner.bridge.row_expressions import match_rows
+from lance_gateway.planner.predicates.predicate import decode
+from lance_gateway.planner.predicates.row_filter import PredicateFilter
+from lance_gateway.planner.search.conditions.row_admission import (
+    Admission,
+    combine_with_policy,
+    list_indexed_columns,
+)
+from lance_gateway.planner.search.sources.index_coverage import IndexKind
+from lance_gateway.planner.search.sources.search_sources import list_sources
+from lance_gateway.planner.tables.state.catalog import Catalog
+from lance_gateway.planner.tables.visibility.visibility import Visibility
 from tests.planner.access_lake import ANALYST, VISIBLE, write_lake
 from tests.support.lake.tables import LsmTable, key_field, unpartitioned
 from tests.support.processes.writer_process import WriterProcess

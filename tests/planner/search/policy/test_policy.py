@@ -8,8 +8,8 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError
-from planner.access.rights import FULL_ACCESS, TableAccess
+from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError
+from lance_gateway.planner.access.rights import FULL_ACCESS, TableAccess
 from tests.planner.search.policy.policy_lake import QUERY, RARE, Lake, answer, filter_visible
 from tests.support.judging.principals import ALL, Principal, create_principal
 from tests.support.processes.writer_process import WriterProcess

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from planner.access.rights import TableAccess
+from lance_gateway.planner.access.rights import TableAccess
 from tests.planner.search.policy.policy_lake import QUERY, RARE, Lake, answer
 from tests.support.judging.principals import create_principal
 from tests.support.processes.writer_process import WriterProcess

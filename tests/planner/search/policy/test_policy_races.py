@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from planner.access.rights import TableAccess
+from lance_gateway.planner.access.rights import TableAccess
 from tests.planner.search.policy.policy_lake import QUERY, RARE, Lake, docs
 from tests.support.judging.principals import create_principal
 from tests.support.processes.writer_process import WriterProcess

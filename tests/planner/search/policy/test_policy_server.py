@@ -12,8 +12,8 @@ import pytest
 from adbc_driver_manager import AdbcStatusCode
 from argon2 import PasswordHasher
 
-from gateway.auth.users import User, write_user
-from planner.access.rights import TableAccess
+from lance_gateway.gateway.auth.users import User, write_user
+from lance_gateway.planner.access.rights import TableAccess
 from tests.planner.search.policy.policy_lake import QUERY, RARE, Lake, filter_visible
 from tests.support.judging.principals import replace_policy
 from tests.support.processes.servers import GatewayProcess

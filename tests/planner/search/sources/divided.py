@@ -6,16 +6,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from execnodes.node import ROW_ADDRESS
-from execnodes.search.source import SearchSource
-from execnodes.storage.source import LanceSource, convert_columns
-from planner.search.sources.catch_up import CatchUp, CatchUpMode
-from planner.search.sources.index_coverage import Coverage, IndexKind
-from planner.search.sources.search_sources import list_sources
-from planner.tables.sources.snapshot import Consistency, TableSnapshot
-from planner.tables.state.catalog import Catalog
-from planner.tables.state.table import Table
-from planner.tables.visibility.visibility import Visibility
+from lance_gateway.execnodes.node import ROW_ADDRESS
+from lance_gateway.execnodes.search.source import SearchSource
+from lance_gateway.execnodes.storage.source import LanceSource, convert_columns
+from lance_gateway.planner.search.sources.catch_up import CatchUp, CatchUpMode
+from lance_gateway.planner.search.sources.index_coverage import Coverage, IndexKind
+from lance_gateway.planner.search.sources.search_sources import list_sources
+from lance_gateway.planner.tables.sources.snapshot import Consistency, TableSnapshot
+from lance_gateway.planner.tables.state.catalog import Catalog
+from lance_gateway.planner.tables.state.table import Table
+from lance_gateway.planner.tables.visibility.visibility import Visibility
 
 COLUMN_OF = {IndexKind.VECTOR: "vec", IndexKind.TEXT: "txt"}
 

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 from lance.query import FullTextQuery, MatchQuery
 
-from planner.engine import QueryEngine
+from lance_gateway.planner.engine import QueryEngine
 from tests.oracle.answers import text_answers
 from tests.oracle.answers.ranked import DISTANCES, SCORES, Key, Ranking
 from tests.oracle.answers.searched import Searched

@@ -8,11 +8,11 @@ import lance
 import pyarrow as pa
 import pytest
 
-from execnodes.rows.row_mask import EVERYTHING_VISIBLE
-from planner.engine import QueryEngine
-from planner.search.sources import same_rows
-from planner.search.sources.catch_up import CatchUp, CatchUpMode
-from planner.search.sources.index_coverage import IndexKind, find_coverage
+from lance_gateway.execnodes.rows.row_mask import EVERYTHING_VISIBLE
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.search.sources import same_rows
+from lance_gateway.planner.search.sources.catch_up import CatchUp, CatchUpMode
+from lance_gateway.planner.search.sources.index_coverage import IndexKind, find_coverage
 from tests.oracle.answers.vector_answers import literal
 from tests.planner.search.sources.divided import COLUMN_OF, Divided, answering, rows_in
 from tests.planner.search.sources.replayed import ReplayedTable, asking, axis

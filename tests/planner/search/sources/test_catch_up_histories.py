@@ -8,9 +8,9 @@ import lance
 import pyarrow as pa
 import pytest
 
-from planner.engine import QueryEngine
-from planner.search.sources.catch_up import CatchUpMode
-from planner.search.sources.index_coverage import IndexKind
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.search.sources.catch_up import CatchUpMode
+from lance_gateway.planner.search.sources.index_coverage import IndexKind
 from tests.planner.search.sources.divided import Divided, answering, rows_in
 from tests.planner.search.sources.replayed import ReplayedTable, asking, axis
 from tests.support.lake import merging

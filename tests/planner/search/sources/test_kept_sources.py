@@ -8,13 +8,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from execnodes.text.documents.joined_text import JoinedSources
-from execnodes.text.query.query import MatchQuery
-from planner.engine import QueryEngine
-from planner.scans.settings import DEFAULT_SETTINGS, NO_SHORTCUTS, SessionSettings
-from planner.search.sources import search_sources
-from planner.search.sources.source_texts import SourceTexts
-from planner.tables.sources.caches import ByteCache
+from lance_gateway.execnodes.text.documents.joined_text import JoinedSources
+from lance_gateway.execnodes.text.query.query import MatchQuery
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.scans.settings import DEFAULT_SETTINGS, NO_SHORTCUTS, SessionSettings
+from lance_gateway.planner.search.sources import search_sources
+from lance_gateway.planner.search.sources.source_texts import SourceTexts
+from lance_gateway.planner.tables.sources.caches import ByteCache
 from tests.planner.search.texts.text_history import Layer, TextHistory, description
 from tests.support.lake.tables import LsmTable, bucketed, key_field
 from tests.support.processes.writer_process import WriterProcess

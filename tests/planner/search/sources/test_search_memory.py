@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from planner.engine import QueryEngine
-from planner.tables.state.catalog import Catalog
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.planner.search.sources.replayed import ReplayedTable, asking, axis
 from tests.support.lake.tables import Row
 from tests.support.processes.writer_process import WriterProcess

@@ -7,10 +7,10 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.errors import InvalidInputError
-from planner.engine import QueryEngine
-from planner.search.sources import index_coverage
-from planner.search.sources.index_coverage import (
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.search.sources import index_coverage
+from lance_gateway.planner.search.sources.index_coverage import (
     IndexKind,
     choose_index_metric,
     find_coverage,

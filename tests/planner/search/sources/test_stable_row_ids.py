@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from planner.engine import QueryEngine
+from lance_gateway.planner.engine import QueryEngine
 
 ROWS = 3000
 VECTORS = 8

@@ -8,13 +8,13 @@ import lance
 import numpy as np
 import pyarrow as pa
 
-from execnodes import LanceSource, MemTableSource, RowMask, StoredColumn, TaskContext
-from execnodes.node import ROW_ADDRESS
-from execnodes.rows.row_mask import OFFSET_BITS, OFFSET_MASK, build_fragment_mask
-from execnodes.search.source import DISTANCE, IndexDescription, SearchSource, VectorRequest
-from execnodes.storage.source import ColumnMapping
-from planner.search.plan_search import plan_vector
-from planner.tables.sources.caches import ByteCache
+from lance_gateway.execnodes import LanceSource, MemTableSource, RowMask, StoredColumn, TaskContext
+from lance_gateway.execnodes.node import ROW_ADDRESS
+from lance_gateway.execnodes.rows.row_mask import OFFSET_BITS, OFFSET_MASK, build_fragment_mask
+from lance_gateway.execnodes.search.source import DISTANCE, IndexDescription, SearchSource, VectorRequest
+from lance_gateway.execnodes.storage.source import ColumnMapping
+from lance_gateway.planner.search.plan_search import plan_vector
+from lance_gateway.planner.tables.sources.caches import ByteCache
 
 DIMENSION = 16
 BYTES = np.dtype(np.uint8)

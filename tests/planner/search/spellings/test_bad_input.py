@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, UnsupportedError
-from planner.engine import QueryEngine
-from planner.tables.state.catalog import Catalog
+from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, UnsupportedError
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.support.lake.tables import LsmTable, key_field, unpartitioned
 from tests.support.processes.writer_process import WriterProcess
 

@@ -3,12 +3,12 @@
 import pyarrow as pa
 import pytest
 
-from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError
-from memwal.storage.table_names import MAIN_SCHEMA, TableName
-from planner.binding.bind import bind
-from planner.binding.bound_statement import BoundStatement
-from planner.binding.names import TableColumns
-from planner.search.search_call import Parameter, SearchFunction
+from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError
+from lance_gateway.memwal.storage.table_names import MAIN_SCHEMA, TableName
+from lance_gateway.planner.binding.bind import bind
+from lance_gateway.planner.binding.bound_statement import BoundStatement
+from lance_gateway.planner.binding.names import TableColumns
+from lance_gateway.planner.search.search_call import Parameter, SearchFunction
 
 
 class Names:

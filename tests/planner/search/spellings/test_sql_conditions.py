@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from memwal.errors import InvalidInputError, UnsupportedError
-from planner.engine import QueryEngine
-from planner.tables.state.catalog import Catalog
+from lance_gateway.memwal.errors import InvalidInputError, UnsupportedError
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.support.lake.tables import LsmTable, bucketed, key_field
 from tests.support.processes.writer_process import WriterProcess
 

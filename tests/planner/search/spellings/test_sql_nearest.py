@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from planner.access.rights import TableAccess
-from planner.engine import QueryEngine
-from planner.search import nearest_leaf
-from planner.search.nearest import MAX_ROWS
-from planner.tables.state.catalog import Catalog
+from lance_gateway.planner.access.rights import TableAccess
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.search import nearest_leaf
+from lance_gateway.planner.search.nearest import MAX_ROWS
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.planner.titled import Case, read_titled
 from tests.support.judging.principals import create_principal
 from tests.support.lake.tables import LsmTable, bucketed, key_field

@@ -7,11 +7,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError
-from planner.access.rights import TableAccess
-from planner.binding import bound_statement
-from planner.engine import QueryEngine
-from planner.tables.state.catalog import Catalog
+from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError
+from lance_gateway.planner.access.rights import TableAccess
+from lance_gateway.planner.binding import bound_statement
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.support.judging.principals import create_principal
 
 VECTORS = np.random.default_rng(7).normal(size=(40, 4)).astype("f4")
@@ -86,7 +86,7 @@ def test_parameters_stand_inside_and_outside(engine: QueryEngine):
 def test_preparing_asks_nothing(engine: QueryEngine, monkeypatch: pytest.MonkeyPatch):
     sql = search("SELECT vec FROM items WHERE id = 11")
     with monkeypatch.context() as patched:
-        patched.setattr("planner.plans.dataframes.read_query_vectors", None)
+        patched.setattr("lance_gateway.planner.plans.dataframes.read_query_vectors", None)
         query = engine.prepare(sql)
     for _ in range(3):
         assert query.execute().read_all()["id"].to_pylist() == nearest(11, 3)

@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from execnodes.text.bm25 import ColumnStatistics, Postings
-from execnodes.text.documents.source_text import TokenPostings
-from execnodes.text.query.clauses import analyze
-from execnodes.text.query.query import (
+from lance_gateway.execnodes.text.bm25 import ColumnStatistics, Postings
+from lance_gateway.execnodes.text.documents.source_text import TokenPostings
+from lance_gateway.execnodes.text.query.clauses import analyze
+from lance_gateway.execnodes.text.query.query import (
     BooleanQuery,
     BoostQuery,
     CombinedFieldsQuery,
@@ -27,8 +27,8 @@ from execnodes.text.query.query import (
     TextQuery,
     convert_to_lance_query,
 )
-from execnodes.text.query.tokenizer import Tokenizer
-from execnodes.text.scoring.scores import score
+from lance_gateway.execnodes.text.query.tokenizer import Tokenizer
+from lance_gateway.execnodes.text.scoring.scores import score
 
 WORDS = (
     *("run", "running", "Runs", "ran", "the", "of", "cat", "cats", "dog", "x", "abc", "abd", "abcd"),

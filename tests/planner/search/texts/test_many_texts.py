@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from lance.query import FullTextOperator, FullTextQuery, MatchQuery, PhraseQuery
 
-from planner.engine import QueryEngine
+from lance_gateway.planner.engine import QueryEngine
 from tests.oracle.answers.ranked import SCORES, Ranking
 from tests.oracle.answers.text_answers import MergedTable
 from tests.planner.search.sources.replayed import TOKENIZER, ReplayedTable, asking

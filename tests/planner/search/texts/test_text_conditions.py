@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from execnodes.rows.row_mask import RowMask, build_fragment_mask
-from execnodes.text.query.query import MatchQuery
+from lance_gateway.execnodes.rows.row_mask import RowMask, build_fragment_mask
+from lance_gateway.execnodes.text.query.query import MatchQuery
 from tests.planner.search.texts.text_history import Layer, TextHistory, assert_same_ranking, lance_ranking
 
 WORDS = MatchQuery("red green", "body")

@@ -10,8 +10,8 @@ import lance
 import pyarrow as pa
 import pytest
 
-from execnodes.text.query.query import MatchQuery
-from planner.engine import QueryEngine
+from lance_gateway.execnodes.text.query.query import MatchQuery
+from lance_gateway.planner.engine import QueryEngine
 from tests.planner.search.texts.text_history import assert_same_ranking, build_indexes, lance_ranking
 
 Open = Callable[[Path], QueryEngine]

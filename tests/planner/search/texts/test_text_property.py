@@ -9,7 +9,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from execnodes.text.query.query import BooleanQuery, BoostQuery, MatchQuery, Operator, PhraseQuery, TextQuery
+from lance_gateway.execnodes.text.query.query import (
+    BooleanQuery,
+    BoostQuery,
+    MatchQuery,
+    Operator,
+    PhraseQuery,
+    TextQuery,
+)
 from tests.planner.search.texts.text_history import Layer, TextHistory, assert_same_ranking, lance_ranking
 
 WORDS = ("ash", "ashes", "bay", "boy", "cat", "the", "cast", "dog")

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 from lance import query as lance_queries
 
-from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, PreconditionError
-from planner.engine import QueryEngine
+from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, PreconditionError
+from lance_gateway.planner.engine import QueryEngine
 
 AND = lance_queries.FullTextOperator.AND
 MUST, SHOULD, MUST_NOT = lance_queries.Occur.MUST, lance_queries.Occur.SHOULD, lance_queries.Occur.MUST_NOT

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from execnodes.text.query.query import (
+from lance_gateway.execnodes.text.query.query import (
     BooleanQuery,
     BoostQuery,
     CombinedFieldsQuery,

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from execnodes.text.documents.source_text import TokenPostings
-from execnodes.text.query.query import MatchQuery, PhraseQuery
-from execnodes.text.query.tokenizer import Tokenizer
+from lance_gateway.execnodes.text.documents.source_text import TokenPostings
+from lance_gateway.execnodes.text.query.query import MatchQuery, PhraseQuery
+from lance_gateway.execnodes.text.query.tokenizer import Tokenizer
 from tests.planner.search.texts.text_history import Layer, TextHistory, assert_same_ranking, lance_ranking
 
 WORDS = MatchQuery("red green blue", "body")

@@ -11,17 +11,17 @@ import lance
 import numpy as np
 import pyarrow as pa
 
-from execnodes.node import ROW_ADDRESS, MetricsSet, TaskContext
-from execnodes.rows.row_mask import OFFSET_MASK, RowMask, build_fragment_mask
-from execnodes.search.source import SCORE, SOURCE, IndexDescription, SearchSource
-from execnodes.storage.source import ColumnMapping, LanceSource, MemTableSource, StoredColumn
-from execnodes.text.query.clauses import analyze
-from execnodes.text.query.query import TextQuery, convert_to_lance_query
-from memwal.columns.stored_fields import TOMBSTONE
-from planner.search.plan_search import plan_text
-from planner.search.sources.source_texts import SourceTexts
-from planner.tables.sources.caches import ByteCache
-from planner.tables.sources.decoded_columns import DecodedColumns
+from lance_gateway.execnodes.node import ROW_ADDRESS, MetricsSet, TaskContext
+from lance_gateway.execnodes.rows.row_mask import OFFSET_MASK, RowMask, build_fragment_mask
+from lance_gateway.execnodes.search.source import SCORE, SOURCE, IndexDescription, SearchSource
+from lance_gateway.execnodes.storage.source import ColumnMapping, LanceSource, MemTableSource, StoredColumn
+from lance_gateway.execnodes.text.query.clauses import analyze
+from lance_gateway.execnodes.text.query.query import TextQuery, convert_to_lance_query
+from lance_gateway.memwal.columns.stored_fields import TOMBSTONE
+from lance_gateway.planner.search.plan_search import plan_text
+from lance_gateway.planner.search.sources.source_texts import SourceTexts
+from lance_gateway.planner.tables.sources.caches import ByteCache
+from lance_gateway.planner.tables.sources.decoded_columns import DecodedColumns
 
 Document = str | None
 Rows = Mapping[int, tuple[Document, ...]]

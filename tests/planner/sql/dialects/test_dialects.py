@@ -15,10 +15,10 @@ import sqlglot
 from datafusion import SessionConfig, SessionContext
 
 from benchmarks.tables import wholesale
-from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError
-from planner.engine import QueryEngine, SessionSettings
-from planner.sql.dialects.translate import to_native
-from planner.tables.state.catalog import Catalog
+from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError
+from lance_gateway.planner.engine import QueryEngine, SessionSettings
+from lance_gateway.planner.sql.dialects.translate import to_native
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.planner.titled import Case, read_titled
 from tests.support.judging.results import assert_close_rows
 from tests.support.lake.tables import LsmTable, key_field, unpartitioned

@@ -9,10 +9,10 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.errors import UnsupportedError
-from planner.engine import QueryEngine
-from planner.scans.settings import DEFAULT_SETTINGS
-from planner.tables.state.catalog import Catalog
+from lance_gateway.memwal.errors import UnsupportedError
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.scans.settings import DEFAULT_SETTINGS
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.support.judging.results import rows_of
 
 TRANSLATED = (

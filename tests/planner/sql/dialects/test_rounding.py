@@ -8,8 +8,8 @@ import lance
 import pyarrow as pa
 import pytest
 
-from planner.engine import QueryEngine, SessionSettings
-from planner.tables.state.catalog import Catalog
+from lance_gateway.planner.engine import QueryEngine, SessionSettings
+from lance_gateway.planner.tables.state.catalog import Catalog
 
 LARGE = 2**53 + 1
 ROW = {"id": LARGE, "Price": 2.75, "tax": Decimal("1.50"), "text": "7", "flag": True, "odd": 5}

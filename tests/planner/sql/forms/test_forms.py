@@ -2,10 +2,10 @@
 
 import pytest
 
-from planner.sql.forms import FORMS, write_forms
-from planner.sql.text.tokens import tokenize
-from planner.sql.tree import dialect
-from planner.sql.tree.tree import Tree
+from lance_gateway.planner.sql.forms import FORMS, write_forms
+from lance_gateway.planner.sql.text.tokens import tokenize
+from lance_gateway.planner.sql.tree import dialect
+from lance_gateway.planner.sql.tree.tree import Tree
 from tests.planner.titled import DATA, Case, read_titled_file
 
 FIXTURES = DATA / "forms"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from memwal.errors import InvalidInputError, LanceGatewayError
+from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError
 from tests.support.judging.judged import Judged, open_judged
 from tests.support.judging.results import rows_of
 

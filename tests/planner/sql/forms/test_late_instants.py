@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from memwal.errors import InvalidInputError
+from lance_gateway.memwal.errors import InvalidInputError
 from tests.support.judging.judged import Judged, open_judged
 
 NOW, LAST, EARLY = (

@@ -6,9 +6,9 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.errors import UnsupportedError
-from planner.engine import QueryEngine
-from planner.tables.state.catalog import Catalog
+from lance_gateway.memwal.errors import UnsupportedError
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.tables.state.catalog import Catalog
 
 TEXTS = ["a_b", "axb", "a%b", "a!b", "a\\b", "a'b", "A_B", "a\\_b", "a!xb"]
 PATTERNS = [

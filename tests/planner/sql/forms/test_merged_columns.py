@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from memwal.errors import UnsupportedError
-from planner.sql.forms import write_forms
-from planner.sql.text.tokens import tokenize
+from lance_gateway.memwal.errors import UnsupportedError
+from lance_gateway.planner.sql.forms import write_forms
+from lance_gateway.planner.sql.text.tokens import tokenize
 from tests.support.judging.judged import Judged, open_judged
 
 T = pa.table({"id": [1, 2, 3, None], "k": ["a", "b", None, "a"], "Odd": [1, 2, 2, None], "n": [5, 6, 7, 8]})

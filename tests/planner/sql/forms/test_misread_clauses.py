@@ -3,9 +3,9 @@
 import pyarrow as pa
 import pytest
 
-from memwal.errors import UnsupportedError
-from planner.access.rights import TableAccess
-from planner.access.table_policy import plan_policy
+from lance_gateway.memwal.errors import UnsupportedError
+from lance_gateway.planner.access.rights import TableAccess
+from lance_gateway.planner.access.table_policy import plan_policy
 from tests.planner.names import TABLES, bound, context_with
 
 

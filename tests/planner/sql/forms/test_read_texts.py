@@ -6,8 +6,8 @@ import lance
 import pyarrow as pa
 import pytest
 
-from planner.engine import QueryEngine
-from planner.tables.state.catalog import Catalog
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.tables.state.catalog import Catalog
 
 TEXTS = ["2024-02-03", None, "1999-12-31"]
 READ = [None if text is None else dt.datetime.fromisoformat(text).replace(tzinfo=dt.UTC) for text in TEXTS]

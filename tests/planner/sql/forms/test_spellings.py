@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
-from planner.tables.state.views import View
+from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
+from lance_gateway.planner.tables.state.views import View
 from tests.support.judging.judged import Judged, open_judged
 from tests.support.judging.results import rows_of
 

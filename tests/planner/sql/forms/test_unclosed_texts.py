@@ -2,8 +2,8 @@
 
 import pytest
 
-from planner.sql.forms import write_forms
-from planner.sql.text.tokens import tokenize
+from lance_gateway.planner.sql.forms import write_forms
+from lance_gateway.planner.sql.text.tokens import tokenize
 
 
 @pytest.mark.parametrize("end", ["", " JOIN u USING (id", ' AS s ("Id"', " EXCEPT ALL (SELECT 1"])

@@ -8,8 +8,8 @@ import lance
 import pyarrow as pa
 import pytest
 
-from planner.access.rights import TableAccess
-from planner.engine import QueryEngine
+from lance_gateway.planner.access.rights import TableAccess
+from lance_gateway.planner.engine import QueryEngine
 from tests.support.judging.principals import create_principal
 
 ROWS = pa.table(

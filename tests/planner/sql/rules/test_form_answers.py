@@ -7,9 +7,9 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.rules import IS_UUID
-from planner.access.rights import FULL_ACCESS
-from planner.engine import QueryEngine, SessionSettings
+from lance_gateway.memwal.rules import IS_UUID
+from lance_gateway.planner.access.rights import FULL_ACCESS
+from lance_gateway.planner.engine import QueryEngine, SessionSettings
 from tests.support.judging.judged import Judged, open_judged
 from tests.support.judging.results import rows_of
 

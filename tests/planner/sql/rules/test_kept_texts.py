@@ -1,6 +1,6 @@
 """What was made of texts is kept within a limit of characters."""
 
-from planner.sql.rules import KeptTexts
+from lance_gateway.planner.sql.rules import KeptTexts
 
 
 def test_long_texts_take_the_place_of_others() -> None:

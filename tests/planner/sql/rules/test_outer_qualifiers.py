@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from memwal.errors import InvalidInputError
+from lance_gateway.memwal.errors import InvalidInputError
 from tests.support.judging.judged import Judged, open_judged
 
 CUSTOMER = pa.table({"id": [1, 2, 3], "name": ["a", "b", None], "orders": [0, 5, 9]})

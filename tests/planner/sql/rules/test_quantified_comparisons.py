@@ -8,8 +8,8 @@ import lance
 import pyarrow as pa
 import pytest
 
-from planner.engine import QueryEngine
-from planner.tables.state.catalog import Catalog
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.tables.state.catalog import Catalog
 
 ORDERS = pa.table(
     {"id": range(1, 6), "qty": [2, 3, None, 5, 6], "item": ["nut", "nut", "bolt", "bolt", None]}

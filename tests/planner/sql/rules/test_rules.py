@@ -4,9 +4,9 @@ import pyarrow as pa
 import pytest
 from datafusion import SessionContext
 
-from planner.sql.rules import RULES
-from planner.sql.tree import dialect
-from planner.sql.tree.tree import Tree
+from lance_gateway.planner.sql.rules import RULES
+from lance_gateway.planner.sql.tree import dialect
+from lance_gateway.planner.sql.tree.tree import Tree
 from tests.planner.titled import DATA, Case, read_titled_file
 
 FIXTURES = DATA / "rules"

@@ -6,7 +6,7 @@ from functools import partial
 import pyarrow as pa
 from datafusion import DataFrame, SessionContext
 
-from planner.sql.tree.dialect import parse_query, write_sql
+from lance_gateway.planner.sql.tree.dialect import parse_query, write_sql
 from tests.planner import workarounds
 from tests.planner.binding import test_bind
 from tests.planner.names import bound, context_with

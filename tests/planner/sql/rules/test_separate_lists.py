@@ -9,10 +9,10 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.errors import UnsupportedError
-from planner.access.rights import TableAccess
-from planner.access.table_policy import plan_policy
-from planner.engine import QueryEngine
+from lance_gateway.memwal.errors import UnsupportedError
+from lance_gateway.planner.access.rights import TableAccess
+from lance_gateway.planner.access.table_policy import plan_policy
+from lance_gateway.planner.engine import QueryEngine
 
 ROWS = pa.table(
     {

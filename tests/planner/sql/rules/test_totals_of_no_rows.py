@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from memwal.errors import UnsupportedError
+from lance_gateway.memwal.errors import UnsupportedError
 from tests.support.judging.judged import Judged, open_judged
 
 T = pa.table({"id": [1, 2, 3], "n": [1, 2, None]})

@@ -8,10 +8,15 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError, UnsupportedError
-from planner.access.rights import FULL_ACCESS
-from planner.engine import QueryEngine, SessionSettings
-from planner.tables.state.catalog import Catalog
+from lance_gateway.memwal.errors import (
+    InvalidInputError,
+    LanceGatewayError,
+    PreconditionError,
+    UnsupportedError,
+)
+from lance_gateway.planner.access.rights import FULL_ACCESS
+from lance_gateway.planner.engine import QueryEngine, SessionSettings
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.support.judging.results import rows_of
 
 T = pa.table({"id": pa.array(range(5), pa.int64()), "v": pa.array([10, 20, None, 40, 20], pa.int64())})

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from planner.plans.prepared_query import PreparedQuery
-from planner.scans.settings import DEFAULT_SETTINGS
+from lance_gateway.planner.plans.prepared_query import PreparedQuery
+from lance_gateway.planner.scans.settings import DEFAULT_SETTINGS
 from tests.support.judging.judged import Judged, open_judged
 from tests.support.judging.results import rows_of
 

@@ -8,10 +8,10 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from memwal.errors import LanceGatewayError
-from memwal.writing import WriteOptions
-from planner.engine import QueryEngine
-from planner.tables.state.catalog import Catalog
+from lance_gateway.memwal.errors import LanceGatewayError
+from lance_gateway.memwal.writing import WriteOptions
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.support.judging.results import rows_of
 
 TABLES = (

@@ -7,11 +7,11 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.errors import InvalidInputError
-from planner.engine import QueryEngine
-from planner.sql.text.limits import MAX_DEPTH, SHALLOW_WORDS, check_depth
-from planner.sql.text.tokens import tokenize
-from planner.tables.state.catalog import Catalog
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.sql.text.limits import MAX_DEPTH, SHALLOW_WORDS, check_depth
+from lance_gateway.planner.sql.text.tokens import tokenize
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.planner.names import bound
 
 MANY = 4_000

@@ -4,10 +4,10 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.errors import InvalidInputError
-from planner.engine import QueryEngine
-from planner.sql.text.tokens import tokenize
-from planner.tables.state.catalog import Catalog
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.sql.text.tokens import tokenize
+from lance_gateway.planner.tables.state.catalog import Catalog
 
 
 @pytest.fixture(scope="module")

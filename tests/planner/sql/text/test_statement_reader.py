@@ -2,9 +2,9 @@
 
 import pytest
 
-from memwal.errors import InvalidInputError, UnsupportedError
-from planner.sql.text.statement_reader import NO_PART, Part, StatementReader
-from planner.sql.text.tokens import tokenize
+from lance_gateway.memwal.errors import InvalidInputError, UnsupportedError
+from lance_gateway.planner.sql.text.statement_reader import NO_PART, Part, StatementReader
+from lance_gateway.planner.sql.text.tokens import tokenize
 
 
 def shown(reader: StatementReader, part: Part) -> str:

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 from datafusion import SessionContext
 
-from planner.sql.tree import dialect
+from lance_gateway.planner.sql.tree import dialect
 
 
 @pytest.fixture(scope="module")

@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from planner.binding.tools.postgres_words import postgres_words
-from planner.sql.forms import FORMS
-from planner.sql.rules import RULES
-from planner.sql.tree.queries import QUANTIFIED, SUBQUERIES
+from lance_gateway.planner.binding.tools.postgres_words import postgres_words
+from lance_gateway.planner.sql.forms import FORMS
+from lance_gateway.planner.sql.rules import RULES
+from lance_gateway.planner.sql.tree.queries import QUANTIFIED, SUBQUERIES
 
 PATTERNS = {
     (rule.__name__, number): pattern

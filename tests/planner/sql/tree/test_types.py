@@ -9,13 +9,13 @@ import pytest
 from datafusion import SessionContext
 from sqlglot import exp
 
-from planner.plans.contexts import Contexts
-from planner.sql.rules import apply_rules
-from planner.sql.tree.dialect import parse_query, write_sql
-from planner.sql.tree.tree import Tree
+from lance_gateway.planner.plans.contexts import Contexts
+from lance_gateway.planner.sql.rules import apply_rules
+from lance_gateway.planner.sql.tree.dialect import parse_query, write_sql
+from lance_gateway.planner.sql.tree.tree import Tree
 from tests.planner.sql.rules import test_rules, test_same_plans
 
-lists = import_module("planner.sql.rules.lists")
+lists = import_module("lance_gateway.planner.sql.rules.lists")
 TYPES = {
     "i8": pa.int8(),
     "i32": pa.int32(),

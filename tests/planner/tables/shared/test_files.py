@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from memwal.errors import PreconditionError
-from planner.tables.shared import directory
-from planner.tables.shared.file_format import NAME_BYTES
-from planner.tables.shared.files import SharedFiles
+from lance_gateway.memwal.errors import PreconditionError
+from lance_gateway.planner.tables.shared import directory
+from lance_gateway.planner.tables.shared.file_format import NAME_BYTES
+from lance_gateway.planner.tables.shared.files import SharedFiles
 
 BUDGET = 1 << 20
 TYPES: tuple[pa.Array, ...] = (

@@ -11,9 +11,16 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from execnodes.storage.data_files import BasePath, Columns, DataFileId, Deletions, FragmentFiles, Place
-from memwal.storage.files import Storage
-from planner.tables.shared.names import FileStamp, LocalOrigin, digest
+from lance_gateway.execnodes.storage.data_files import (
+    BasePath,
+    Columns,
+    DataFileId,
+    Deletions,
+    FragmentFiles,
+    Place,
+)
+from lance_gateway.memwal.storage.files import Storage
+from lance_gateway.planner.tables.shared.names import FileStamp, LocalOrigin, digest
 
 
 @dataclass(frozen=True)

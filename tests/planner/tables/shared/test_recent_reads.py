@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from planner.tables.shared.files import SharedFiles
-from planner.tables.shared.recent_reads import MAX_COLUMNS, MAX_TABLES, RecentReads, RecentTable
+from lance_gateway.planner.tables.shared.files import SharedFiles
+from lance_gateway.planner.tables.shared.recent_reads import MAX_COLUMNS, MAX_TABLES, RecentReads, RecentTable
 
 BUDGET = 1 << 20
 

@@ -13,15 +13,15 @@ import pyarrow as pa
 import pyarrow.compute
 import pytest
 
-from execnodes.rows.row_mask import RowMask
-from planner.access.rights import TableAccess
-from planner.engine import QueryEngine, SessionSettings
-from planner.scans.settings import NO_SHORTCUTS
-from planner.tables.shared.cache import SharedCache
-from planner.tables.shared.files import SharedFiles
-from planner.tables.shared.names import FileStamp
-from planner.tables.sources.decoded_columns import DecodedColumns
-from planner.tables.state.catalog import Catalog
+from lance_gateway.execnodes.rows.row_mask import RowMask
+from lance_gateway.planner.access.rights import TableAccess
+from lance_gateway.planner.engine import QueryEngine, SessionSettings
+from lance_gateway.planner.scans.settings import NO_SHORTCUTS
+from lance_gateway.planner.tables.shared.cache import SharedCache
+from lance_gateway.planner.tables.shared.files import SharedFiles
+from lance_gateway.planner.tables.shared.names import FileStamp
+from lance_gateway.planner.tables.sources.decoded_columns import DecodedColumns
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.support.judging.principals import create_principal
 from tests.support.judging.results import rows_of
 from tests.support.lake.hand_made import make_table

@@ -2,7 +2,7 @@
 
 import pytest
 
-from planner.tables.sources.caches import ByteCache
+from lance_gateway.planner.tables.sources.caches import ByteCache
 
 
 def kept(cache: ByteCache, *keys: str) -> list[str]:

@@ -5,8 +5,8 @@ from pathlib import Path
 import lance
 import pytest
 
-from execnodes.storage.data_files import FragmentFiles, Place, list_bases
-from memwal.errors import CorruptDataError
+from lance_gateway.execnodes.storage.data_files import FragmentFiles, Place, list_bases
+from lance_gateway.memwal.errors import CorruptDataError
 from tests.planner.identity_tables import Open, check, index_texts, look_up_often, rows, with_bases
 from tests.support.lake.hand_made import (
     create_base_path,

@@ -9,11 +9,11 @@ import lance
 import pyarrow as pa
 import pytest
 
-from execnodes.storage.data_files import Columns, FragmentFiles, Place, StoredValues, intern
-from memwal.storage.files import Storage
-from planner.access.rights import FULL_ACCESS
-from planner.tables.state.catalog import Catalog
-from planner.tables.state.newest_base import NewestBase
+from lance_gateway.execnodes.storage.data_files import Columns, FragmentFiles, Place, StoredValues, intern
+from lance_gateway.memwal.storage.files import Storage
+from lance_gateway.planner.access.rights import FULL_ACCESS
+from lance_gateway.planner.tables.state.catalog import Catalog
+from lance_gateway.planner.tables.state.newest_base import NewestBase
 from tests.planner.identity_tables import Open, check, index_texts, look_up_often, read, rows, with_bases
 from tests.support.lake.hand_made import (
     PART,

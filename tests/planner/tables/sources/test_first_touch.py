@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from execnodes.rows.row_mask import OFFSET_MASK
-from planner.engine import QueryEngine
-from planner.tables.sources import generations
-from planner.tables.sources.generations import GenerationDataset
-from planner.tables.sources.read_together import TogetherReader
-from planner.tables.visibility import key_join, visibility
-from planner.tables.visibility.key_join import KeysAhead
+from lance_gateway.execnodes.rows.row_mask import OFFSET_MASK
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.tables.sources import generations
+from lance_gateway.planner.tables.sources.generations import GenerationDataset
+from lance_gateway.planner.tables.sources.read_together import TogetherReader
+from lance_gateway.planner.tables.visibility import key_join, visibility
+from lance_gateway.planner.tables.visibility.key_join import KeysAhead
 from tests.support.judging.results import rows_of
 from tests.support.lake.tables import LsmTable, bucketed, key_field
 from tests.support.processes.writer_process import WriterProcess

@@ -12,13 +12,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from execnodes import KeySet
-from memwal.storage.files import Storage
-from planner.engine import QueryEngine
-from planner.tables.sources.base_table import BaseTable, open_base_table
-from planner.tables.sources.caches import ByteCache
-from planner.tables.sources.keys import LARGEST_SHARE, LOOKUPS_BEFORE, FragmentKeys, KeyPlaces, KeyRanges
-from planner.tables.state.catalog import Catalog
+from lance_gateway.execnodes import KeySet
+from lance_gateway.memwal.storage.files import Storage
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.tables.sources.base_table import BaseTable, open_base_table
+from lance_gateway.planner.tables.sources.caches import ByteCache
+from lance_gateway.planner.tables.sources.keys import (
+    LARGEST_SHARE,
+    LOOKUPS_BEFORE,
+    FragmentKeys,
+    KeyPlaces,
+    KeyRanges,
+)
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.support.lake.tables import key_field
 
 SCHEMA = pa.schema([key_field("id", pa.int64()), pa.field("v", pa.string())])

@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from memwal.writing import Changes
-from planner.engine import QueryEngine, SessionSettings
-from planner.tables.sources.snapshot import TableSnapshot
-from planner.tables.state import log_reader
-from planner.tables.state.snapshots import keep_last
-from planner.tables.state.table_state import TableState
-from planner.tables.visibility import visibility
+from lance_gateway.memwal.writing import Changes
+from lance_gateway.planner.engine import QueryEngine, SessionSettings
+from lance_gateway.planner.tables.sources.snapshot import TableSnapshot
+from lance_gateway.planner.tables.state import log_reader
+from lance_gateway.planner.tables.state.snapshots import keep_last
+from lance_gateway.planner.tables.state.table_state import TableState
+from lance_gateway.planner.tables.visibility import visibility
 from tests.support.judging.results import rows_of
 from tests.support.lake.merging import merge_generations
 from tests.support.lake.tables import LsmTable, bucketed, key_field, unpartitioned

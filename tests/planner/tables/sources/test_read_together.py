@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from execnodes.rows.row_mask import EVERYTHING_VISIBLE
-from execnodes.storage.data_files import Place
-from execnodes.storage.source import ColumnMapping, LanceSource, StoredColumn
-from planner.tables.sources import read_together
-from planner.tables.sources.decoded_columns import DecodedColumns
-from planner.tables.sources.read_together import FEWEST, Fragment, TogetherReader
+from lance_gateway.execnodes.rows.row_mask import EVERYTHING_VISIBLE
+from lance_gateway.execnodes.storage.data_files import Place
+from lance_gateway.execnodes.storage.source import ColumnMapping, LanceSource, StoredColumn
+from lance_gateway.planner.tables.sources import read_together
+from lance_gateway.planner.tables.sources.decoded_columns import DecodedColumns
+from lance_gateway.planner.tables.sources.read_together import FEWEST, Fragment, TogetherReader
 
 
 def write(path: Path, rows: pa.Table, **options: Any) -> LanceSource:

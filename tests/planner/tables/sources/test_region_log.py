@@ -7,20 +7,20 @@ from typing import Any
 import lance
 import pytest
 
-from memwal.regions.manifest import FlushedGeneration, RegionManifest
-from memwal.regions.wal import WalEntry, wal_entry_path
-from memwal.storage.files import Storage
-from memwal.writing import OwnTail
-from planner.tables.sources.base_table import BaseTable, open_base_table
-from planner.tables.sources.caches import ByteCache
-from planner.tables.sources.log_tail import RegionLog, Tail
-from planner.tables.state.log_reader import (
+from lance_gateway.memwal.regions.manifest import FlushedGeneration, RegionManifest
+from lance_gateway.memwal.regions.wal import WalEntry, wal_entry_path
+from lance_gateway.memwal.storage.files import Storage
+from lance_gateway.memwal.writing import OwnTail
+from lance_gateway.planner.tables.sources.base_table import BaseTable, open_base_table
+from lance_gateway.planner.tables.sources.caches import ByteCache
+from lance_gateway.planner.tables.sources.log_tail import RegionLog, Tail
+from lance_gateway.planner.tables.state.log_reader import (
     ENTRIES_FOR_A_GENERATION,
     FlushedGenerationName,
     FlushedRows,
     LogReader,
 )
-from planner.tables.state.table_state import TableState
+from lance_gateway.planner.tables.state.table_state import TableState
 from tests.planner.log_entries import SCHEMA, entry, fence, write
 
 REGION, OTHER = (f"{digit * 8}-0000-4000-8000-000000000000" for digit in "12")

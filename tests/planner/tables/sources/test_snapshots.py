@@ -7,11 +7,11 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.regions.manifest import list_regions
-from planner.engine import QueryEngine
-from planner.tables.sources.snapshot import TableSnapshot
-from planner.tables.state.catalog import Catalog
-from planner.tables.state.table import Table
+from lance_gateway.memwal.regions.manifest import list_regions
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.tables.sources.snapshot import TableSnapshot
+from lance_gateway.planner.tables.state.catalog import Catalog
+from lance_gateway.planner.tables.state.table import Table
 from tests.support.lake.merging import merge_generations
 from tests.support.lake.tables import LsmTable, bucketed, key_field
 from tests.support.processes.writer_process import WriterProcess

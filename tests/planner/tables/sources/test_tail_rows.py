@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memwal.regions.wal import WalEntry
-from planner.engine import QueryEngine
-from planner.tables.sources.caches import ByteCache
-from planner.tables.sources.keys import KeyHistory
-from planner.tables.sources.log_tail import TailRows
-from planner.tables.sources.snapshot import RegionSnapshot, TableSnapshot
-from planner.tables.visibility import visibility
+from lance_gateway.memwal.regions.wal import WalEntry
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.tables.sources.caches import ByteCache
+from lance_gateway.planner.tables.sources.keys import KeyHistory
+from lance_gateway.planner.tables.sources.log_tail import TailRows
+from lance_gateway.planner.tables.sources.snapshot import RegionSnapshot, TableSnapshot
+from lance_gateway.planner.tables.visibility import visibility
 from tests.support.lake.tables import key_field
 
 SCHEMA = pa.schema([key_field("id", pa.int64()), pa.field("v", pa.int64())])

@@ -7,7 +7,7 @@ import lance.namespace as namespaces
 import pyarrow as pa
 import pytest
 
-from planner.engine import QueryEngine
+from lance_gateway.planner.engine import QueryEngine
 
 
 def _encode(rows: pa.Table) -> bytes:

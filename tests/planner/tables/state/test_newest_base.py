@@ -8,10 +8,10 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.base.table_mark import mark_table
-from memwal.errors import NotFoundError
-from memwal.storage.files import VERSIONS, Storage
-from planner.tables.state.newest_base import NewestBase
+from lance_gateway.memwal.base.table_mark import mark_table
+from lance_gateway.memwal.errors import NotFoundError
+from lance_gateway.memwal.storage.files import VERSIONS, Storage
+from lance_gateway.planner.tables.state.newest_base import NewestBase
 from tests.support.stores.faults import open_faulty_storage
 
 

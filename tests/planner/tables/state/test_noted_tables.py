@@ -8,10 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from planner.engine import QueryEngine
-from planner.tables.sources.decoded_columns import DecodedColumns
-from planner.tables.state.catalog import Catalog
-from planner.tables.state.past.noted_tables import NotedTable, read_token
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.tables.sources.decoded_columns import DecodedColumns
+from lance_gateway.planner.tables.state.catalog import Catalog
+from lance_gateway.planner.tables.state.past.noted_tables import NotedTable, read_token
 from tests.support.lake.tables import LsmTable, bucketed, key_field
 from tests.support.processes.writer_process import WriterProcess
 

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.fs
 import pytest
 
-from memwal.errors import InvalidInputError, NotFoundError, UnavailableError
-from memwal.storage.backends import ObjectBackend
-from planner.engine import QueryEngine
-from planner.scans.settings import ALL_SHORTCUTS, SessionSettings, Shortcut
-from planner.tables.sources.keys import LOOKUPS_BEFORE
-from planner.tables.state.catalog import Catalog
+from lance_gateway.memwal.errors import InvalidInputError, NotFoundError, UnavailableError
+from lance_gateway.memwal.storage.backends import ObjectBackend
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.scans.settings import ALL_SHORTCUTS, SessionSettings, Shortcut
+from lance_gateway.planner.tables.sources.keys import LOOKUPS_BEFORE
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.support.judging.results import rows_of
 from tests.support.lake.tables import LsmTable, bucketed, key_field, unpartitioned
 from tests.support.processes.writer_process import WriterProcess

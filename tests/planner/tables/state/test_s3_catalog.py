@@ -4,11 +4,11 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.errors import InvalidInputError, NotFoundError
-from pipeline.jobs.lake import Lake
-from planner.engine import QueryEngine, SessionSettings
-from planner.plans.scan_parts import ScanPart
-from planner.tables.state.catalog import Catalog
+from lance_gateway.memwal.errors import InvalidInputError, NotFoundError
+from lance_gateway.pipeline.jobs.lake import Lake
+from lance_gateway.planner.engine import QueryEngine, SessionSettings
+from lance_gateway.planner.plans.scan_parts import ScanPart
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.memwal.written import WrittenTable, keyed_schema
 from tests.support.judging.principals import ALL, create_principal
 

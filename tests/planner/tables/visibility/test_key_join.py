@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from memwal.errors import InvalidInputError
-from planner.tables.sources.keys import KeyHistory, to_hashable
-from planner.tables.visibility.key_join import FoundRows, KeyJoin, split_by_layer
-from planner.tables.visibility.newest import find_last_of_each, sort_integers
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.planner.tables.sources.keys import KeyHistory, to_hashable
+from lance_gateway.planner.tables.visibility.key_join import FoundRows, KeyJoin, split_by_layer
+from lance_gateway.planner.tables.visibility.newest import find_last_of_each, sort_integers
 
 FAR = 1 << 20
 STORED: dict[str, list[int]] = {

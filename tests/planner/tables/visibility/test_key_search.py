@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from memwal.storage.files import Storage
-from planner.tables.sources.base_table import BaseTable, open_base_table
-from planner.tables.sources.caches import ByteCache
-from planner.tables.visibility import key_search
-from planner.tables.visibility.key_search import (
+from lance_gateway.memwal.storage.files import Storage
+from lance_gateway.planner.tables.sources.base_table import BaseTable, open_base_table
+from lance_gateway.planner.tables.sources.caches import ByteCache
+from lance_gateway.planner.tables.visibility import key_search
+from lance_gateway.planner.tables.visibility.key_search import (
     INTEGER_BYTES,
     LARGEST_SHARE,
     OTHER_BYTES,

@@ -10,15 +10,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from memwal.errors import CorruptDataError
-from memwal.writing import Changes
-from planner.engine import QueryEngine
-from planner.tables.sources.caches import ByteCache
-from planner.tables.sources.generations import GenerationVanishedError, open_generation
-from planner.tables.sources.snapshot import TableSnapshot
-from planner.tables.visibility import key_search, visibility
-from planner.tables.visibility.newest import find_newest
-from planner.tables.visibility.visibility import SnapshotMasks, Visibility
+from lance_gateway.memwal.errors import CorruptDataError
+from lance_gateway.memwal.writing import Changes
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.tables.sources.caches import ByteCache
+from lance_gateway.planner.tables.sources.generations import GenerationVanishedError, open_generation
+from lance_gateway.planner.tables.sources.snapshot import TableSnapshot
+from lance_gateway.planner.tables.visibility import key_search, visibility
+from lance_gateway.planner.tables.visibility.newest import find_newest
+from lance_gateway.planner.tables.visibility.visibility import SnapshotMasks, Visibility
 from tests.support.judging.results import rows_of
 from tests.support.lake.merging import merge_generations
 from tests.support.lake.tables import LsmTable, bucketed, key_field

@@ -13,21 +13,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from execnodes import LanceSource, StoredColumn
-from execnodes.rows.row_mask import (
+from lance_gateway.execnodes import LanceSource, StoredColumn
+from lance_gateway.execnodes.rows.row_mask import (
     CHUNK_ROWS,
     RowMask,
     build_fragment_mask,
     build_mask,
     group_by_fragment,
 )
-from execnodes.storage.source import ColumnMapping
-from planner.tables.sources.caches import ByteCache
-from planner.tables.sources.decoded_columns import DecodedColumns
-from planner.tables.sources.generations import LayerKeys
-from planner.tables.sources.keys import combine_key_columns
-from planner.tables.visibility.key_join import KeyJoin, split_by_layer
-from planner.tables.visibility.newest import find_newest_in_layers
+from lance_gateway.execnodes.storage.source import ColumnMapping
+from lance_gateway.planner.tables.sources.caches import ByteCache
+from lance_gateway.planner.tables.sources.decoded_columns import DecodedColumns
+from lance_gateway.planner.tables.sources.generations import LayerKeys
+from lance_gateway.planner.tables.sources.keys import combine_key_columns
+from lance_gateway.planner.tables.visibility.key_join import KeyJoin, split_by_layer
+from lance_gateway.planner.tables.visibility.newest import find_newest_in_layers
 
 NARROW, WIDE = st.integers(0, 20), st.sampled_from([0, 1, 2**31, 2**62, 2**63 - 1])
 

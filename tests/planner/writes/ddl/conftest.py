@@ -9,13 +9,13 @@ from typing import Any
 import lance
 import pytest
 
-from memwal.base.index_details import MemWalIndexDetails, read_index_details
-from memwal.storage.files import Storage
-from memwal.writing import WriteOptions
-from planner.access.rights import FULL_ACCESS, Access
-from planner.engine import PreparedQuery, QueryEngine, SessionSettings
-from planner.tables.state.catalog import Catalog
-from planner.writes.dml.prepared_write import WriteResult
+from lance_gateway.memwal.base.index_details import MemWalIndexDetails, read_index_details
+from lance_gateway.memwal.storage.files import Storage
+from lance_gateway.memwal.writing import WriteOptions
+from lance_gateway.planner.access.rights import FULL_ACCESS, Access
+from lance_gateway.planner.engine import PreparedQuery, QueryEngine, SessionSettings
+from lance_gateway.planner.tables.state.catalog import Catalog
+from lance_gateway.planner.writes.dml.prepared_write import WriteResult
 from tests.support.judging.results import rows_of
 
 EAGER = WriteOptions(hold_ms=0)

@@ -9,10 +9,10 @@ import pyarrow.fs
 import pytest
 from pyarrow import flight
 
-from memwal.errors import AlreadyExistsError, NotFoundError, UnsupportedError
-from planner.engine import QueryEngine
-from planner.tables.state.catalog import Catalog
-from protos import flight_sql_pb2 as sql
+from lance_gateway.memwal.errors import AlreadyExistsError, NotFoundError, UnsupportedError
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.tables.state.catalog import Catalog
+from lance_gateway.protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 from tests.gateway.conftest import serving
 from tests.planner.writes.ddl.conftest import EAGER, Gateway

@@ -7,11 +7,11 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.base.versions import ATTEMPTS
-from memwal.creating.fields import change_fields, find_last_field_id
-from memwal.errors import AlreadyExistsError, PreconditionError, UnavailableError
-from planner.writes.ddl.statement import commit_change
-from planner.writes.ddl.tables.change_columns import AddColumn, ChangeColumns
+from lance_gateway.memwal.base.versions import ATTEMPTS
+from lance_gateway.memwal.creating.fields import change_fields, find_last_field_id
+from lance_gateway.memwal.errors import AlreadyExistsError, PreconditionError, UnavailableError
+from lance_gateway.planner.writes.ddl.statement import commit_change
+from lance_gateway.planner.writes.ddl.tables.change_columns import AddColumn, ChangeColumns
 
 Sql = Any
 
@@ -48,7 +48,7 @@ def test_a_change_that_another_came_before_is_done_on_top_of_it(sql: Sql, root: 
 
 
 def test_a_change_that_always_loses_is_given_up(sql: Sql, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memwal.base.versions._LONGEST_PAUSE", 0.0)
+    monkeypatch.setattr("lance_gateway.memwal.base.versions._LONGEST_PAUSE", 0.0)
     sql("CREATE TABLE t (n INT)")
     tries = []
 

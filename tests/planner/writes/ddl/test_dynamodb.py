@@ -4,10 +4,10 @@ from contextlib import closing
 
 import pytest
 
-from memwal.errors import UnsupportedError
-from memwal.storage.files import Storage
-from planner.engine import QueryEngine
-from planner.tables.state.catalog import Catalog
+from lance_gateway.memwal.errors import UnsupportedError
+from lance_gateway.memwal.storage.files import Storage
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.planner.writes.ddl.conftest import EAGER
 from tests.support.judging.results import rows_of
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from memwal.errors import UnavailableError
-from planner.engine import QueryEngine
-from planner.tables.state.catalog import Catalog
+from lance_gateway.memwal.errors import UnavailableError
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.planner.writes.ddl.conftest import EAGER, Gateway
 from tests.support.stores.faults import How, open_faulty_storage
 

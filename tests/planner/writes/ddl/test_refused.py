@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from memwal.errors import LanceGatewayError
-from planner.engine import QueryEngine
-from planner.tables.state.catalog import Catalog
+from lance_gateway.memwal.errors import LanceGatewayError
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.planner.writes.ddl.conftest import Gateway
 
 CASES = Path(__file__).parent / "data" / "refused.txt"

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from memwal.errors import NotFoundError, PermissionDeniedError
-from planner.access.rights import TableAccess
+from lance_gateway.memwal.errors import NotFoundError, PermissionDeniedError
+from lance_gateway.planner.access.rights import TableAccess
 from tests.support.judging.principals import ALL, Principal
 
 Sql = Any

@@ -10,9 +10,15 @@ import duckdb
 import lance
 import pyarrow as pa
 
-from planner.access.rights import FULL_ACCESS, Access
-from planner.engine import DEFAULT_SETTINGS, PreparedQuery, QueryEngine, SessionSettings, WriteResult
-from planner.tables.state.catalog import Catalog
+from lance_gateway.planner.access.rights import FULL_ACCESS, Access
+from lance_gateway.planner.engine import (
+    DEFAULT_SETTINGS,
+    PreparedQuery,
+    QueryEngine,
+    SessionSettings,
+    WriteResult,
+)
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.support.lake.tables import key_field
 
 PEOPLE = pa.schema(

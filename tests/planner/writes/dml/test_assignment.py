@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from memwal.errors import InvalidInputError
-from planner.writes.dml.values.assignment import assign, check_assignable
+from lance_gateway.memwal.errors import InvalidInputError
+from lance_gateway.planner.writes.dml.values.assignment import assign, check_assignable
 
 VECTOR = pa.list_(pa.float32(), 3)
 MOMENT = datetime(2023, 11, 14, 22, 13, 20, 123456)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from memwal.errors import LanceGatewayError, PreconditionError, UnavailableError
-from planner.engine import QueryEngine
-from planner.tables.state.catalog import Catalog
-from planner.writes.dml.statement.target import Target
+from lance_gateway.memwal.errors import LanceGatewayError, PreconditionError, UnavailableError
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.tables.state.catalog import Catalog
+from lance_gateway.planner.writes.dml.statement.target import Target
 from tests.planner.writes.dml.lake import Lake, make_lake, ordered
 
 ROUNDS = 15

@@ -7,13 +7,13 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.errors import (
+from lance_gateway.memwal.errors import (
     PreconditionError,
 )
-from memwal.storage.files import Storage
-from pipeline.cleaning import Kind, clean
-from pipeline.jobs.lake import LakeTable
-from planner.engine import QueryEngine
+from lance_gateway.memwal.storage.files import Storage
+from lance_gateway.pipeline.cleaning import Kind, clean
+from lance_gateway.pipeline.jobs.lake import LakeTable
+from lance_gateway.planner.engine import QueryEngine
 from tests.planner.writes.dml.lake import Lake, Row
 from tests.planner.writes.dml.visits import before_commit, stored
 from tests.support.lake.cleaning import NEWEST_ONLY, create_late_clock, filter_kind

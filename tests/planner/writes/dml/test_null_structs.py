@@ -8,10 +8,10 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.storage.table_names import TableName
-from planner.bridge.run_control import RunControl
-from planner.engine import QueryEngine
-from planner.writes.dml.ingest import prepare_ingest
+from lance_gateway.memwal.storage.table_names import TableName
+from lance_gateway.planner.bridge.run_control import RunControl
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.writes.dml.ingest import prepare_ingest
 from tests.planner.writes.dml.lake import Lake
 from tests.support.lake.tables import key_field
 from tests.support.null_structs import READS, null_structs

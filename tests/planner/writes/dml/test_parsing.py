@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from sqlglot import exp
 
-from memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
-from planner.writes.dml.insert import build_query
-from planner.writes.dml.prepared_write import PreparedChange
-from planner.writes.dml.statement.text import Splice, parse_write
-from planner.writes.dml.statement.tree import locate
+from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
+from lance_gateway.planner.writes.dml.insert import build_query
+from lance_gateway.planner.writes.dml.prepared_write import PreparedChange
+from lance_gateway.planner.writes.dml.statement.text import Splice, parse_write
+from lance_gateway.planner.writes.dml.statement.tree import locate
 from tests.planner.writes.dml.lake import open_lake
 
 

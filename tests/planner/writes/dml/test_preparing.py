@@ -9,9 +9,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from memwal.errors import InvalidInputError, PreconditionError, UnavailableError, UnsupportedError
-from planner.bridge.run_control import RunControl
-from planner.engine import PreparedQuery, PreparedWrite, QueryEngine
+from lance_gateway.memwal.errors import (
+    InvalidInputError,
+    PreconditionError,
+    UnavailableError,
+    UnsupportedError,
+)
+from lance_gateway.planner.bridge.run_control import RunControl
+from lance_gateway.planner.engine import PreparedQuery, PreparedWrite, QueryEngine
 from tests.planner.writes.dml.lake import TABLES, Lake, make_lake, open_lake
 
 

@@ -7,10 +7,10 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.errors import LanceGatewayError, PermissionDeniedError, PreconditionError
-from planner.access.rights import TableAccess
-from planner.engine import QueryEngine
-from planner.tables.state.catalog import Catalog
+from lance_gateway.memwal.errors import LanceGatewayError, PermissionDeniedError, PreconditionError
+from lance_gateway.planner.access.rights import TableAccess
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.planner.writes.dml.lake import TABLES, Lake, open_lake
 from tests.planner.writes.dml.titled import Case, read_titled
 from tests.support.judging.principals import ALL, Principal

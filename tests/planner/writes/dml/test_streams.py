@@ -6,14 +6,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError
-from memwal.storage.table_names import TableName
-from memwal.writing import WriteReceipt
-from planner.access.rights import FULL_ACCESS
-from planner.bridge.run_control import RunControl
-from planner.engine import DEFAULT_SETTINGS, QueryEngine
-from planner.writes.dml import ingest as stream
-from planner.writes.dml.ingest import prepare_ingest, split_into_parts, write_parts
+from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError
+from lance_gateway.memwal.storage.table_names import TableName
+from lance_gateway.memwal.writing import WriteReceipt
+from lance_gateway.planner.access.rights import FULL_ACCESS
+from lance_gateway.planner.bridge.run_control import RunControl
+from lance_gateway.planner.engine import DEFAULT_SETTINGS, QueryEngine
+from lance_gateway.planner.writes.dml import ingest as stream
+from lance_gateway.planner.writes.dml.ingest import prepare_ingest, split_into_parts, write_parts
 from tests.planner.writes.dml.lake import PEOPLE, Lake, make_lake
 
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from memwal.errors import InvalidInputError, UnsupportedError
-from planner.access.rights import FULL_ACCESS
-from planner.engine import PreparedQuery
-from planner.writes.dml.statement.translate import translate_dml
+from lance_gateway.memwal.errors import InvalidInputError, UnsupportedError
+from lance_gateway.planner.access.rights import FULL_ACCESS
+from lance_gateway.planner.engine import PreparedQuery
+from lance_gateway.planner.writes.dml.statement.translate import translate_dml
 from tests.planner.writes.dml.lake import Lake, open_lake
 from tests.planner.writes.dml.titled import Case, read_titled
 

@@ -9,10 +9,10 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.errors import InvalidInputError, UnsupportedError, copy_error
-from memwal.writing import PartlyWrittenError, WriteReceipt
-from planner.engine import QueryEngine
-from planner.tables.state.catalog import Catalog
+from lance_gateway.memwal.errors import InvalidInputError, UnsupportedError, copy_error
+from lance_gateway.memwal.writing import PartlyWrittenError, WriteReceipt
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.planner.writes.dml.lake import Lake
 from tests.support.lake.tables import key_field
 

@@ -10,19 +10,19 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.errors import (
+from lance_gateway.memwal.errors import (
     InvalidInputError,
     LanceGatewayError,
     PreconditionError,
     UnavailableError,
 )
-from memwal.storage.files import Storage
-from memwal.storage.table_names import TableName
-from planner.bridge.run_control import RunControl
-from planner.engine import QueryEngine
-from planner.tables.state.catalog import Catalog
-from planner.writes.dml import prepared_write
-from planner.writes.dml.ingest import prepare_ingest
+from lance_gateway.memwal.storage.files import Storage
+from lance_gateway.memwal.storage.table_names import TableName
+from lance_gateway.planner.bridge.run_control import RunControl
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.tables.state.catalog import Catalog
+from lance_gateway.planner.writes.dml import prepared_write
+from lance_gateway.planner.writes.dml.ingest import prepare_ingest
 from tests.planner.writes.dml.lake import Lake, news, ordered, rows_of
 from tests.planner.writes.dml.test_concurrent_changes import together
 from tests.planner.writes.dml.titled import Case, read_titled

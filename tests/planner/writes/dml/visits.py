@@ -7,7 +7,7 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.writing import base_rows
+from lance_gateway.memwal.writing import base_rows
 from tests.planner.writes.dml.lake import Row, ordered
 
 VISITS = pa.table(

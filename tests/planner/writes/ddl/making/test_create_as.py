@@ -7,10 +7,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from memwal.creating import list_key_columns
-from memwal.errors import AlreadyExistsError, InvalidInputError, LanceGatewayError
-from memwal.storage.table_names import TableName
-from planner.writes.ddl.tables.making import create_table
+from lance_gateway.memwal.creating import list_key_columns
+from lance_gateway.memwal.errors import AlreadyExistsError, InvalidInputError, LanceGatewayError
+from lance_gateway.memwal.storage.table_names import TableName
+from lance_gateway.planner.writes.ddl.tables.making import create_table
 
 Sql = Any
 SERIES = "SELECT value AS id, concat('n', value) AS name FROM generate_series(1, {}) AS s(value)"

@@ -9,8 +9,8 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.creating import TABLE_ID, list_key_columns, list_not_null_columns
-from memwal.errors import AlreadyExistsError, PreconditionError
+from lance_gateway.memwal.creating import TABLE_ID, list_key_columns, list_not_null_columns
+from lance_gateway.memwal.errors import AlreadyExistsError, PreconditionError
 
 Sql = Any
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from memwal.errors import LanceGatewayError
-from planner.access.rights import TableAccess
+from lance_gateway.memwal.errors import LanceGatewayError
+from lance_gateway.planner.access.rights import TableAccess
 from tests.support.judging.principals import Principal
 
 Sql = Any

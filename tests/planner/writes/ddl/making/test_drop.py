@@ -9,10 +9,10 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.creating import delete_table
-from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, PreconditionError
-from memwal.storage.files import Storage
-from planner.tables.sources.keys import LOOKUPS_BEFORE
+from lance_gateway.memwal.creating import delete_table
+from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, PreconditionError
+from lance_gateway.memwal.storage.files import Storage
+from lance_gateway.planner.tables.sources.keys import LOOKUPS_BEFORE
 from tests.planner.identity_tables import with_bases
 from tests.support.processes.gateways import EngineGateway
 

@@ -8,13 +8,13 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.errors import AlreadyExistsError, InvalidInputError, PreconditionError
-from memwal.regions.generation_numbers import EVERYTHING
-from memwal.regions.manifest import list_regions, read_latest_manifest
-from memwal.storage.files import Storage
-from pipeline.cleaning import CleanPolicy, clean
-from pipeline.jobs.lake import LakeTable, NoMemWalError
-from pipeline.merging import merge
+from lance_gateway.memwal.errors import AlreadyExistsError, InvalidInputError, PreconditionError
+from lance_gateway.memwal.regions.generation_numbers import EVERYTHING
+from lance_gateway.memwal.regions.manifest import list_regions, read_latest_manifest
+from lance_gateway.memwal.storage.files import Storage
+from lance_gateway.pipeline.cleaning import CleanPolicy, clean
+from lance_gateway.pipeline.jobs.lake import LakeTable, NoMemWalError
+from lance_gateway.pipeline.merging import merge
 from tests.planner.writes.ddl.conftest import Gateway
 from tests.support.lake.cleaning import create_late_clock
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from memwal.storage.files import Storage
-from memwal.storage.local import LocalBackend
-from planner.scans.settings import NO_SHORTCUTS
-from planner.tables.local.scratch import SCRATCH, Scratch, sweep_scratch
+from lance_gateway.memwal.storage.files import Storage
+from lance_gateway.memwal.storage.local import LocalBackend
+from lance_gateway.planner.scans.settings import NO_SHORTCUTS
+from lance_gateway.planner.tables.local.scratch import SCRATCH, Scratch, sweep_scratch
 
 Sql = Any
 REPLACE = (
@@ -100,8 +100,8 @@ def test_a_table_that_is_dropped_meanwhile_is_made(
 @pytest.mark.slow
 def test_what_a_killed_gateway_left_is_removed_by_the_next_one(root: Path) -> None:
     script = (
-        "import os, sys; from memwal.storage.files import Storage; "
-        "from planner.tables.local.scratch import Scratch; "
+        "import os, sys; from lance_gateway.memwal.storage.files import Storage; "
+        "from lance_gateway.planner.tables.local.scratch import Scratch; "
         "made = Scratch(Storage.open(sys.argv[1])).create(); made.put('x', b'x'); "
         "print(made.root, flush=True); os._exit(9)"
     )

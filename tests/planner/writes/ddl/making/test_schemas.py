@@ -7,7 +7,7 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.errors import (
+from lance_gateway.memwal.errors import (
     AlreadyExistsError,
     InvalidInputError,
     LanceGatewayError,

@@ -6,8 +6,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from planner.writes.ddl.statement import Reader
-from planner.writes.ddl.types import read_type
+from lance_gateway.planner.writes.ddl.statement import Reader
+from lance_gateway.planner.writes.ddl.types import read_type
 from tests.support.lake.merging import merge_flushed
 
 Sql = Any

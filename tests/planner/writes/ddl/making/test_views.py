@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from memwal.errors import AlreadyExistsError, InvalidInputError, NotFoundError
+from lance_gateway.memwal.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 
 Sql = Any
 

@@ -9,7 +9,7 @@ import duckdb
 import lance
 import pytest
 
-from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError
+from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError
 from tests.support.lake.merging import merge_flushed
 
 Sql = Any

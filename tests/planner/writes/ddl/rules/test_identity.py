@@ -8,13 +8,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from memwal.errors import InvalidInputError, LanceGatewayError
-from memwal.rules import Identity, IdentityNumbers
-from memwal.storage.files import Storage
-from planner.access.rights import FULL_ACCESS
-from planner.bridge.run_control import RunControl
-from planner.engine import SessionSettings
-from planner.writes.dml.ingest import prepare_ingest
+from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError
+from lance_gateway.memwal.rules import Identity, IdentityNumbers
+from lance_gateway.memwal.storage.files import Storage
+from lance_gateway.planner.access.rights import FULL_ACCESS
+from lance_gateway.planner.bridge.run_control import RunControl
+from lance_gateway.planner.engine import SessionSettings
+from lance_gateway.planner.writes.dml.ingest import prepare_ingest
 
 Sql = Any
 Open = Callable[..., Sql]

@@ -8,10 +8,10 @@ import lancedb
 import pyarrow as pa
 import pytest
 
-from memwal.errors import LanceGatewayError, PreconditionError
-from memwal.writing import base_rows
-from planner.engine import QueryEngine
-from planner.writes.ddl.rules import primary_key
+from lance_gateway.memwal.errors import LanceGatewayError, PreconditionError
+from lance_gateway.memwal.writing import base_rows
+from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.writes.ddl.rules import primary_key
 from tests.planner.writes.dml.lake import Lake
 
 ROWS = pa.table(

@@ -8,10 +8,10 @@ from typing import Any
 import lance
 import pytest
 
-from memwal.creating import NOT_NULL
-from memwal.errors import InvalidInputError, PermissionDeniedError
-from memwal.rules import DEFAULT, MAX_LENGTH
-from planner.access.rights import TableAccess
+from lance_gateway.memwal.creating import NOT_NULL
+from lance_gateway.memwal.errors import InvalidInputError, PermissionDeniedError
+from lance_gateway.memwal.rules import DEFAULT, MAX_LENGTH
+from lance_gateway.planner.access.rights import TableAccess
 from tests.support.judging.principals import create_principal
 from tests.support.lake.merging import merge_flushed
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError
-from planner.engine import PreparedQuery
-from planner.writes.ddl import alter
-from planner.writes.ddl.rules import changes
-from planner.writes.ddl.tables import change_columns
+from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError
+from lance_gateway.planner.engine import PreparedQuery
+from lance_gateway.planner.writes.ddl import alter
+from lance_gateway.planner.writes.ddl.rules import changes
+from lance_gateway.planner.writes.ddl.tables import change_columns
 
 LISTED = (
     "SELECT constraint_name, constraint_type, definition, is_enforced FROM system.constraints "

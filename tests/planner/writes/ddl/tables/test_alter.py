@@ -9,8 +9,13 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError, UnsupportedError
-from planner.engine import QueryEngine
+from lance_gateway.memwal.errors import (
+    InvalidInputError,
+    LanceGatewayError,
+    PreconditionError,
+    UnsupportedError,
+)
+from lance_gateway.planner.engine import QueryEngine
 from tests.support.lake.merging import merge_flushed
 
 Sql = Any

@@ -9,9 +9,9 @@ import lance
 import pytest
 from pyarrow import flight
 
-from memwal.errors import InvalidInputError, NotFoundError, PermissionDeniedError
-from planner.access.rights import TableAccess
-from protos import flight_sql_pb2
+from lance_gateway.memwal.errors import InvalidInputError, NotFoundError, PermissionDeniedError
+from lance_gateway.planner.access.rights import TableAccess
+from lance_gateway.protos import flight_sql_pb2
 from tests.gateway import rpc
 from tests.gateway.conftest import serving
 from tests.support.judging.principals import ALL, Principal

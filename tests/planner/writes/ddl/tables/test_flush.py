@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from memwal.errors import InvalidInputError, PreconditionError, UnsupportedError
-from memwal.regions.wal import has_unflushed_rows, wal_entry_path
-from memwal.writing import NotOwnerError, OwnershipPolicy, WriteOptions
-from pipeline.jobs.lake import LakeTable
-from pipeline.merging import merge
+from lance_gateway.memwal.errors import InvalidInputError, PreconditionError, UnsupportedError
+from lance_gateway.memwal.regions.wal import has_unflushed_rows, wal_entry_path
+from lance_gateway.memwal.writing import NotOwnerError, OwnershipPolicy, WriteOptions
+from lance_gateway.pipeline.jobs.lake import LakeTable
+from lance_gateway.pipeline.merging import merge
 
 Sql = Any
 KILLED = """

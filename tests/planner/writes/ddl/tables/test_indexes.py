@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from memwal.errors import AlreadyExistsError, InvalidInputError, NotFoundError
+from lance_gateway.memwal.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from tests.support.lake import manifests
 from tests.support.lake.merging import merge_generations
 

@@ -8,9 +8,9 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.creating import key_index
-from memwal.creating.key_index import KEY_INDEX
-from memwal.errors import InvalidInputError
+from lance_gateway.memwal.creating import key_index
+from lance_gateway.memwal.creating.key_index import KEY_INDEX
+from lance_gateway.memwal.errors import InvalidInputError
 from tests.gateway.conftest import serving
 
 Sql = Any

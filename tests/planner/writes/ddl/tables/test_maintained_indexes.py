@@ -8,8 +8,8 @@ from typing import Any
 import lance
 import pytest
 
-from memwal.errors import AlreadyExistsError, NotFoundError, PreconditionError, UnsupportedError
-from memwal.storage.table_names import TableName
+from lance_gateway.memwal.errors import AlreadyExistsError, NotFoundError, PreconditionError, UnsupportedError
+from lance_gateway.memwal.storage.table_names import TableName
 from tests.planner.writes.ddl.versions.test_restore import flush, merge_all
 
 Sql = Any

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from memwal.base import table_place
-from memwal.creating import delete_table
-from memwal.errors import (
+from lance_gateway.memwal.base import table_place
+from lance_gateway.memwal.creating import delete_table
+from lance_gateway.memwal.errors import (
     AlreadyExistsError,
     InvalidInputError,
     LanceGatewayError,
@@ -19,10 +19,10 @@ from memwal.errors import (
     UnavailableError,
     UnsupportedError,
 )
-from memwal.storage.table_names import TableName
-from memwal.writing.changes import OutcomeUnknownError
-from memwal.writing.region.claim import Claim
-from planner.writes.ddl.tables.renaming import rename_table
+from lance_gateway.memwal.storage.table_names import TableName
+from lance_gateway.memwal.writing.changes import OutcomeUnknownError
+from lance_gateway.memwal.writing.region.claim import Claim
+from lance_gateway.planner.writes.ddl.tables.renaming import rename_table
 
 Sql = Any
 MAKE = "CREATE TABLE {} (id INT PRIMARY KEY, name TEXT) WITH (region_by = 'bucket(id, 2)')"

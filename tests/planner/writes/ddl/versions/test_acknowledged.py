@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from memwal.errors import PreconditionError, UnavailableError
-from memwal.writing import NotOwnerError, OwnershipPolicy, WriteOptions
-from pipeline.cleaning import CleanPolicy, clean
-from pipeline.jobs.lake import LakeTable
-from pipeline.merging import merge
-from planner.writes.ddl.versions import acknowledged
+from lance_gateway.memwal.errors import PreconditionError, UnavailableError
+from lance_gateway.memwal.writing import NotOwnerError, OwnershipPolicy, WriteOptions
+from lance_gateway.pipeline.cleaning import CleanPolicy, clean
+from lance_gateway.pipeline.jobs.lake import LakeTable
+from lance_gateway.pipeline.merging import merge
+from lance_gateway.planner.writes.ddl.versions import acknowledged
 from tests.support.lake.moments import write_moment
 
 Sql = Any

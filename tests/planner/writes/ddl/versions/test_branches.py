@@ -6,16 +6,16 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.errors import (
+from lance_gateway.memwal.errors import (
     AlreadyExistsError,
     InvalidInputError,
     NotFoundError,
     PermissionDeniedError,
     PreconditionError,
 )
-from pipeline.cleaning import clean
-from pipeline.jobs.lake import LakeTable
-from planner.access.rights import TableAccess
+from lance_gateway.pipeline.cleaning import clean
+from lance_gateway.pipeline.jobs.lake import LakeTable
+from lance_gateway.planner.access.rights import TableAccess
 from tests.planner.writes.ddl.versions.test_restore import merge_all
 from tests.support.judging.principals import create_principal
 from tests.support.lake.cleaning import NEWEST_ONLY, create_late_clock

@@ -5,8 +5,8 @@ from typing import Any
 import lance
 import pytest
 
-from memwal.errors import AlreadyExistsError, InvalidInputError, NotFoundError, UnsupportedError
-from planner.access.rights import TableAccess
+from lance_gateway.memwal.errors import AlreadyExistsError, InvalidInputError, NotFoundError, UnsupportedError
+from lance_gateway.planner.access.rights import TableAccess
 from tests.planner.writes.ddl.versions.test_restore import merge_all
 from tests.support.judging.principals import ALL, Principal
 

@@ -10,7 +10,7 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.errors import (
+from lance_gateway.memwal.errors import (
     InvalidInputError,
     LanceGatewayError,
     NotFoundError,
@@ -18,12 +18,12 @@ from memwal.errors import (
     PreconditionError,
     UnavailableError,
 )
-from memwal.storage.table_names import TableName
-from memwal.writing.region import region_writer
-from memwal.writing.region.claim import Claim
-from pipeline.jobs.lake import LakeTable
-from pipeline.merging import merge
-from planner.access.rights import TableAccess
+from lance_gateway.memwal.storage.table_names import TableName
+from lance_gateway.memwal.writing.region import region_writer
+from lance_gateway.memwal.writing.region.claim import Claim
+from lance_gateway.pipeline.jobs.lake import LakeTable
+from lance_gateway.pipeline.merging import merge
+from lance_gateway.planner.access.rights import TableAccess
 from tests.support.judging.principals import create_principal
 
 Sql = Any

@@ -9,14 +9,14 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.errors import (
+from lance_gateway.memwal.errors import (
     AlreadyExistsError,
     InvalidInputError,
     NotFoundError,
     PermissionDeniedError,
     PreconditionError,
 )
-from planner.access.rights import TableAccess
+from lance_gateway.planner.access.rights import TableAccess
 from tests.support.judging.principals import create_principal
 
 Sql = Any
