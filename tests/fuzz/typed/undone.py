@@ -109,9 +109,10 @@ def find(
         same = machine.run(process, statements=mismatch.asked, first_lake=mismatch.lake)
         if kind not in same.mismatches:
             return Found(asked + mismatch.number, drawn, mismatch)
+        also = [str(one) for name, one in same.mismatches.items() if name not in ignored]
+        write("\n".join(f"also with {mend.name}, {one}" for one in also))
         ignored |= same.mismatches.keys()
         lake, asked = mismatch.lake, asked + mismatch.number
-        write("\n".join(f"  also with {mend.name}: {one}" for one in same.mismatches.values()))
     return None
 
 

@@ -52,6 +52,7 @@ QUERIES: list[tuple[str, list[Any]]] = [
     ("SELECT coalesce(?, ?) AS x", [None, 8]),
     ("SELECT greatest(id, ?) AS x FROM t WHERE id > 0", [2]),
     ("SELECT nullif(id, ?) AS x FROM t", [2]),
+    ("SELECT {'a': id} = coalesce(?, ?) AS x FROM t", [{"a": 1}, {"a": 2}]),
     ("SELECT ? AS a, ? AS b, ? AS c, ? AS d", [1, "x", DAY, True]),
     ("SELECT date_trunc('month', ?) AS x", [MOMENT]),
     ("SELECT max(?) AS x FROM t", [2.5]),
