@@ -38,6 +38,7 @@ from lance_gateway.planner.scans.query_run import QueryRun
 from lance_gateway.planner.scans.settings import DEFAULT_SETTINGS, SessionSettings, Shortcut
 from lance_gateway.planner.sql.dialects.translate import NATIVE, note_translation, to_native
 from lance_gateway.planner.sql.subqueries.rewriting import MistakenSubqueryError
+from lance_gateway.planner.sql.subqueries.statements import RewritingError
 from lance_gateway.planner.system.catalog import list_system_tables
 from lance_gateway.planner.tables.state.catalog import Catalog
 
@@ -49,6 +50,8 @@ CreateUnbound: TypeAlias = Callable[
     [Frames, str | bytes, SessionSettings, VisibleCatalog, tuple[pa.DataType, ...]], PreparedQuery
 ]
 """Binds a text or a Substrait plan, and checks it with the types of bound values."""
+_AGGREGATED = "Correlated scalar subquery must be aggregated"
+"""What DataFusion says of a subquery that may have several rows: it is joined then."""
 LONG_STATEMENT = 8192
 """A text of more characters, or a plan of more bytes, is bound where it is planned: that takes a while."""
 
@@ -103,6 +106,8 @@ def bind_and_create(
         except _REFUSALS as error:
             if isinstance(refusal, UnplannedSubqueryError):
                 raise UnsupportedError(f"{refusal}; they are not joined here: {error}") from None
+            if _AGGREGATED in str(refusal) and not isinstance(error, RewritingError):
+                raise  # what is wrong with the joined rows
             raise refusal from None
 
 

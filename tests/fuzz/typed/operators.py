@@ -153,6 +153,7 @@ _TIMES = (
     _op("+ days", "{0} + {1} * INTERVAL '1 day'", "timestamp small", "like", duckdb=None),
     _op("days between", "{0} - {1}", "date date", "", duckdb=None),
     _op("to_char", "to_char({0}, 'YYYY-MM-DD HH24:MI:SS')", "calendar", "text", duckdb=None),
+    _op("constant at zone", "{0} < TIMESTAMPTZ '2024-07-01 05:00:00+02' AT TIME ZONE 'Asia/Tokyo'", "moment", duckdb=None),
     _op("at zone", "{0} AT TIME ZONE 'America/New_York'", "timestamp", "", duckdb=None),
     _op("later", "{0} > {1} + INTERVAL '1 day'", "calendar calendar", duckdb=None),
 )  # fmt: skip

@@ -138,20 +138,14 @@ def _both_orders(values: Values, _: int) -> Rows:
     return [(tuple(found), tuple(reversed(found)))] if found else [(None, None)]
 
 
-def _with_totals(*first: Any) -> Callable[[Values, int], Rows]:
-    """The groups, and all rows as a group; `first` are the keys before it."""
+def _totals_of_groups(values: Values, _: int) -> Rows:
+    return [*Counter(values.values()).items(), (None, len(values))]
 
-    def rows(values: Values, _: int) -> Rows:
-        groups = [(*first, *group) for group in Counter(values.values()).items()]
-        return [
-            *groups,
-            *(
-                (*first[:index], *[None] * (len(first) + 1 - index), len(values))
-                for index in range(len(first) + 1)
-            ),
-        ]
 
-    return rows
+def _totals_of_a_constant(values: Values, _: int) -> Rows:
+    """The groups below 5, with their total, and all rows."""
+    groups = [(5, *one) for one in _totals_of_groups(values, 0)]
+    return [*sorted(groups, key=lambda one: (_sort_key(one[1]), one[2])), (None, None, len(values))]
 
 
 def _members_before(values: Values, key: int) -> Rows:
@@ -275,9 +269,9 @@ PLACES = (
     Place("order of groups", "SELECT v, id FROM (SELECT DISTINCT q.v, u.id FROM (SELECT {e} AS v, count(*) AS n FROM {t} AS t GROUP BY {e}) q, {u} AS u WHERE u.id < 2) r "
           "ORDER BY v, id DESC", lambda values, _: [(one, key) for one in sorted(set(values.values()), key=_sort_key) for key in (1, 0)],
           is_condition=False, is_ordered=True, groups=_ORDERED),
-    Place("ROLLUP", "SELECT v, count(*) FROM (SELECT {e} AS v FROM {t} AS t) q GROUP BY ROLLUP (v)", _with_totals(), is_condition=False, groups=_KEYS),
-    Place("ROLLUP of a constant", "SELECT n, v, count(*) FROM (SELECT 5 AS n, {e} AS v FROM {t} AS t) q GROUP BY ROLLUP (n, v) ORDER BY n", _with_totals(5),
-          is_condition=False, groups=_KEYS),
+    Place("ROLLUP", "SELECT v, count(*) FROM (SELECT {e} AS v FROM {t} AS t) q GROUP BY ROLLUP (v)", _totals_of_groups, is_condition=False, groups=_KEYS),
+    Place("ROLLUP of a constant", "SELECT n, v, count(*) FROM (SELECT 5 AS n, {e} AS v FROM {t} AS t) q GROUP BY ROLLUP (n, v) ORDER BY n, v, count(*)", _totals_of_a_constant,
+          is_condition=False, is_ordered=True, groups=_ORDERED),
     Place("GROUP BY twice", "SELECT v, v AS w, count(*) FROM (SELECT {e} AS v FROM {t} AS t) q GROUP BY 1, 2",
           lambda values, _: [(value, value, count) for value, count in Counter(values.values()).items()], is_condition=False, groups=_KEYS),
     Place("GROUP BY name", "SELECT q.v, count(*) FROM (SELECT {e} AS v FROM {t} AS t) q GROUP BY v, q.v",
@@ -289,6 +283,9 @@ PLACES = (
           is_condition=False, is_ordered=True, groups=("number", "text", "truth", "date")),
     Place("UNION of constants", "SELECT n, v, id FROM (SELECT 2 AS n, {e} AS v, id FROM {t} AS t UNION ALL SELECT 1, {e}, id FROM {u} AS t) q ORDER BY n, v DESC, id DESC LIMIT 3",
           lambda values, _: [(1, values[key], key) for (key,) in _sorted_down(values, 0)], is_condition=False, is_ordered=True, groups=_ORDERED),
+    Place("JOIN of values", "SELECT count(*) FROM {t} AS t JOIN (SELECT {e} AS v FROM {u} AS t) q ON ({e}) = q.v",
+          lambda values, _: [(sum(count * count for value, count in Counter(values.values()).items() if value is not None),)],
+          is_condition=False, groups=_ORDERED),
     Place("EXCEPT ALL", "SELECT {e} AS v FROM {t} AS t EXCEPT ALL SELECT {e} FROM {u} AS t WHERE id = {key}",
           lambda values, key: [(one,) for one in (Counter(values.values()) - Counter([values[key]])).elements()], is_condition=False, groups=_KEYS),
     Place("INTERSECT ALL", "SELECT {e} AS v FROM {t} AS t INTERSECT ALL SELECT {e} FROM {u} AS t WHERE id <= {key}",
@@ -326,8 +323,8 @@ PLACES = (
           same_as="SELECT t.id, count(CASE WHEN ({e}) = {r} THEN 1 END) FROM {t} AS t CROSS JOIN {u} AS r GROUP BY t.id", is_condition=False, groups=_KEYS),
     Place("nested CASE", "SELECT t.id, CASE WHEN t.id < {key} THEN CASE WHEN ({e}) = {l} THEN {e} ELSE {l} END ELSE {e} END AS v FROM {t} AS t",
           same_as="SELECT t.id, CASE WHEN t.id < {key} AND (({e}) = {l}) IS NOT TRUE THEN {l} ELSE {e} END AS v FROM {t} AS t", is_condition=False, groups=_KEYS),
-    Place("distinct constants", "SELECT count(DISTINCT x), count(*) FROM (SELECT nullif({l}, {l}) AS x FROM (VALUES (1), (2)) w(y)) q WHERE EXISTS (SELECT {e} FROM {t} AS t)",
-          same_as="SELECT 0, 2", is_condition=False, groups=_KEYS),
+    Place("distinct constants", "SELECT t.id FROM {t} AS t WHERE ({e}) IS NULL AND (SELECT count(DISTINCT x) + 0 * count(*) FROM (SELECT nullif({l}, {l}) AS x FROM (VALUES (1), (2)) w(y)) q) = 0",
+          same_as="SELECT t.id FROM {t} AS t WHERE ({e}) IS NULL", is_condition=False, groups=_KEYS),
     Place("JOIN =", "SELECT t.id, r.id FROM {t} AS t JOIN {u} AS r ON ({e}) = {r}",
           same_as="SELECT t.id, r.id FROM {t} AS t CROSS JOIN {u} AS r WHERE (({e}) = {r}) IS TRUE", is_condition=False, groups=_KEYS),
 )  # fmt: skip
