@@ -25,10 +25,12 @@ from datafusion import SessionConfig
 from lance_gateway.execnodes.storage import source
 from lance_gateway.planner.plans import contexts, dataframes
 from lance_gateway.planner.plans.checks import mistaken_plans
+from lance_gateway.planner.predicates import row_filter
 from lance_gateway.planner.sql.forms import FORMS
 from lance_gateway.planner.sql.rules import RULES
 from lance_gateway.planner.sql.subqueries.rewriting import JoinedStatement, join_subqueries
 from lance_gateway.planner.tables.sources import log_tail
+from lance_gateway.planner.tables.visibility import repeated_keys
 from tests.fuzz.typed.functions import functions
 from tests.fuzz.typed.judges import Postgres, find_postgres, serve_postgres
 from tests.fuzz.typed.operators import OPERATORS
@@ -160,16 +162,23 @@ def _without_option(name: str) -> Any:
     return contexts, "SessionConfig", Config
 
 
+def _without_check(words: str) -> tuple[Any, str, Any]:
+    checks = mistaken_plans._CHECKS
+    left = tuple(one for one in checks if words not in one[0].pattern)
+    assert len(left) == len(checks) - 1, words
+    return mistaken_plans, "_CHECKS", left
+
+
 def _same_rows(rows: Any) -> Any:
     return rows
 
 
 _NESTED = r"\bselect\b.*\bselect\b"
 _CHECKS: Final[Sequence[tuple[str, str, Sequence[tuple[Any, str, Any]]]]] = (
-    ("misplanned_joins", rf"\b(?:left|right|full)\b|{_NESTED}", [(mistaken_plans, "refuse_misplanned_joins", _nothing)]),
-    ("counted_constants", r"\(\s*distinct\b", [(mistaken_plans, "refuse_counted_constants", _nothing)]),
-    ("grouping_sets", r"\brollup\b", [(mistaken_plans, "refuse_mistaken_keys", _nothing), (dataframes, "_EMPTYING_RULE", "none")]),
-    ("dropped_keys", r"\b(?:distinct|group|over)\b.*\b(?:distinct|group|over)\b", [(mistaken_plans, "refuse_dropped_keys", _nothing)]),
+    ("misplanned_joins", rf"\b(?:left|right|full)\b|{_NESTED}", [_without_check("left|right")]),
+    ("counted_constants", r"\(\s*distinct\b", [_without_check(r"\(\s*distinct")]),
+    ("grouping_sets", r"\brollup\b", [_without_check("rollup"), (dataframes, "_EMPTYING_RULE", "none")]),
+    ("dropped_keys", r"\b(?:distinct|group|over)\b.*\b(?:distinct|group|over)\b", [_without_check("distinct|group|over")]),
     ("coarse_instants", r"timestamp\[m?s\b.*:\d\d\.\d", [(mistaken_plans, "refuse_lost_fractions", _nothing)]),
     ("hidden_operands", r"timestamp\[m?s\b.*\bfilter\b.*:\d\d\.\d", [(mistaken_plans, "show_hidden_operands", _same_rows)]),
     ("emptied_aggregates", r"\bhaving \(select|\bcount\(\*\).*(?:\ba = -1|\bon false)", [(mistaken_plans, "empties_aggregates", _never)]),
@@ -183,6 +192,8 @@ _CHECKS: Final[Sequence[tuple[str, str, Sequence[tuple[Any, str, Any]]]]] = (
     ("time_zone", r"timestamptz.*at time zone|now", [_without_option("time_zone")]),
     ("skip_physical_aggregate_schema_check", r"(?=.*\bis (?:not )?(?:true|false)\b).*\b(?:distinct|group)\b", [_without_option("skip_physical_aggregate_schema_check")]),
     ("enable_leaf_expression_pushdown", r"struct.*\bjoin\b", [_without_option("enable_leaf_expression_pushdown")]),
+    ("find_repeated_rows", "", [(repeated_keys.KeyHistory, "shows_distinct_keys", lambda *_: True)]),
+    ("compare_floats", r"\b(?:float|double)\b.*\bwhere\b", [(row_filter, "compare_floats", lambda compare, left, right: compare(left, right))]),
     ("push_nulls_down", r"struct", [(log_tail, "push_nulls_down", _same_rows), (source, "push_nulls_down", _same_rows)]),
 )  # fmt: skip
 """Checks of plans, options of DataFusion and mends of Lance: the texts that they concern, and what they are without."""
