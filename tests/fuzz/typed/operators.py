@@ -196,8 +196,9 @@ _CASTS = (
     _op("cast to date", "CAST({0} AS DATE)", "timestamp", "date", duckdb=None),
     *(
         _op(f"cast to timestamp {one}", f"CAST({{0}} AS TIMESTAMP({one}))", "timestamp", "moment", None, None)
-        for one in (0, 3, 4, 6, 9)
+        for one in (0, 3, 6, 9)
     ),
+    _op("cast to timestamp 4", "CAST({0} AS TIMESTAMP(4))", "timestamp", "moment", "CAST({0} AS TIMESTAMP(6))", None),
     _op("cast to timestamp 6", "CAST({0} AS TIMESTAMP(6))", "date", "moment", duckdb=None),
     _op("cast to instant", "CAST({0} AS TIMESTAMPTZ)", "timestamp", "instant", duckdb=None),
     _op("cast to time", "CAST({0} AS TIME)", "timestamp", "clock", None, None),

@@ -39,6 +39,8 @@ PER_LAKE = 2000
 _TYPES_OF_LAKE = 12
 _BATCH = 10
 _MOST_DRAWN = 500
+_MOST_IDLE = 8
+"""So many lakes without a statement, which have all types, end a run."""
 _PLACES_OF_EXPRESSION = 4
 _PEOPLE = (
     "decimal",
@@ -96,12 +98,18 @@ class Machine:
         begin, number = time.monotonic(), first_lake
         end = begin + seconds
         duck = Duck()
+        idle = 0
         while (
-            report.statements < statements and time.monotonic() < end and len(report.mismatches) < self.most
+            report.statements < statements
+            and time.monotonic() < end
+            and len(report.mismatches) < self.most
+            and idle < _MOST_IDLE
         ):
+            before = report.statements
             with _directory() as root, ExitStack() as stack:
                 lake = _Asking(self, report, number, root, process, stack, duck)
                 lake.ask(min(report.statements + PER_LAKE, statements), end)
+            idle = idle + 1 if report.statements == before else 0
             number += 1
         duck.close()
         report.seconds = time.monotonic() - begin
@@ -200,7 +208,8 @@ class _Asking:
     def _concerns(self, node: Call, template: str) -> bool:
         """Return whether an expression is asked in a place, or in one of many."""
         text = Rendering().text(node)
-        kinds = {str(leaf.of.arrow) for leaf in leaves_of(node) if leaf.of is not None}
+        read = [leaf.of for leaf in leaves_of(node) if leaf.of is not None]
+        kinds = {"arrow.uuid" if one.rule == b"uuid" else str(one.arrow) for one in read}
         sql = template.replace("{e}", f"{text}", 2).replace("{l}", f"{text}").replace("{r}", f"{text}")
         return self._machine.concerns(f"{' '.join(sorted(kinds))} {sql}".lower())
 

@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 from unittest.mock import patch
 
 from datafusion import SessionConfig
@@ -40,6 +40,7 @@ from tests.support.processes.writer_process import WriterProcess
 
 MOST: Final = 20_000
 """Statements within which each is noticed."""
+_Change: TypeAlias = tuple[Any, str, Any]
 _NEVER: Final = re.compile(r"(?!)")
 
 
@@ -53,7 +54,7 @@ class Mend:
     """
 
     name: str
-    changes: Sequence[tuple[Any, str, Any]]
+    changes: Sequence[_Change]
     patterns: Sequence[re.Pattern[str]] = ()
 
     @contextmanager
@@ -136,7 +137,10 @@ def list_mends() -> Mapping[str, Mend]:
 
 def _iterate_mends() -> Iterator[Mend]:
     for rule in (*RULES, *FORMS):
-        yield Mend(rule.__name__, [(rule, "patterns", (_NEVER,))], getattr(rule, "patterns", ()))
+        changes: list[_Change] = [(rule, "patterns", (_NEVER,))]
+        if rule.__name__ == "constant_sides":
+            changes.append(_without_check(r"\bjoin\b"))  # which refuses what the rule has left
+        yield Mend(rule.__name__, changes, getattr(rule, "patterns", ()))
     for name, pattern, changes in _CHECKS:
         yield Mend(name, changes, [re.compile(pattern, re.DOTALL)])
 
@@ -154,7 +158,7 @@ def _join_none(sql: str, *rest: Any, joins_all: bool = False, **more: Any) -> Jo
     return join_subqueries(sql, *rest, joins_all=True, **more) if joins_all else JoinedStatement(sql, {})
 
 
-def _without_option(name: str) -> Any:
+def _without_option(name: str) -> _Change:
     class Config(SessionConfig):  # type: ignore[misc]
         def set(self, key: str, value: str) -> SessionConfig:
             return self if key.endswith(name) else super().set(key, value)
@@ -162,7 +166,7 @@ def _without_option(name: str) -> Any:
     return contexts, "SessionConfig", Config
 
 
-def _without_check(words: str) -> tuple[Any, str, Any]:
+def _without_check(words: str) -> _Change:
     checks = mistaken_plans._CHECKS
     left = tuple(one for one in checks if words not in one[0].pattern)
     assert len(left) == len(checks) - 1, words
@@ -174,7 +178,7 @@ def _same_rows(rows: Any) -> Any:
 
 
 _NESTED = r"\bselect\b.*\bselect\b"
-_CHECKS: Final[Sequence[tuple[str, str, Sequence[tuple[Any, str, Any]]]]] = (
+_CHECKS: Final[Sequence[tuple[str, str, Sequence[_Change]]]] = (
     ("misplanned_joins", rf"\b(?:left|right|full)\b|{_NESTED}", [_without_check("left|right")]),
     ("counted_constants", r"\(\s*distinct\b", [_without_check(r"\(\s*distinct")]),
     ("grouping_sets", r"\brollup\b", [_without_check("rollup"), (dataframes, "_EMPTYING_RULE", "none")]),
@@ -222,11 +226,9 @@ def main() -> int:
             seconds = time.monotonic() - begin
             if found is None:
                 missing.append(name)
-                write(f"{name:40}      - in {seconds:.0f} s")
-            else:
-                one = found.mismatch
                 write(
-                    f"{name:40} {found.statements:6} of {found.drawn} drawn in {seconds:.0f} s by {one.judge}: {one.sql[:150]}"
+                    f"{name:40} {found.statements:6} statements of {found.drawn} expressions in {seconds:.0f} s, "
+                    f"by {one.judge}: {one.sql[:150]}"
                 )
     write(f"not missed: {missing}")
     return 1 if missing else 0
