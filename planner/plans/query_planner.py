@@ -238,7 +238,7 @@ class QueryPlanner:
             plain = self._plans.get(key, None) or self._prepare_and_keep(key, None)
         except InvalidInputError:
             # The text may not tell types that the values have.
-            with suppress(InvalidInputError, UnsupportedError):
+            with suppress(InvalidInputError):
                 return self._prepare_and_keep(replace(key, value_types=tuple(bound)), promised)
             raise
         types = settle_types(plain.parameter_schema, bound)

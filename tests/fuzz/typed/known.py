@@ -39,7 +39,12 @@ MEANT: Sequence[Known] = (
     Known(
         "NaN that is computed", "duckdb", r"power\(.*\) (<|>|BETWEEN|NOT BETWEEN)|(greatest|least)\(.*power\("
     ),
-    Known("functions of lists beside NULL", "postgres|duckdb", r"array_(has|remove)\w*\(|@>|<@", "None"),
+    Known(
+        "functions of lists beside NULL",
+        "postgres|duckdb",
+        r"array_(has|remove)\w*\(|@>|<@|ANY\(\(?(t\.list|array)",
+        "None",
+    ),
     Known("a number that no integer holds", "refused", "", "FACTORIAL"),
     Known(
         "functions of `REAL`",
@@ -104,7 +109,7 @@ MEANT: Sequence[Known] = (
     Known(
         "a text beside `+`",
         "refused",
-        "",
+        r"'\s*[-\d.e]+\s*'",
         "type|types|not supported|not implemented|coerc|comparable|Unary operator",
     ),
     Known("timestamps of seconds beside finer ones", "refused", "", "UnsupportedError"),

@@ -226,9 +226,11 @@ def main() -> int:
             seconds = time.monotonic() - begin
             if found is None:
                 missing.append(name)
+                write(f"{name:40} is not missed, in {seconds:.0f} s")
+            else:
                 write(
                     f"{name:40} {found.statements:6} statements of {found.drawn} expressions in {seconds:.0f} s, "
-                    f"by {one.judge}: {one.sql[:150]}"
+                    f"by {found.mismatch.judge}: {found.mismatch.sql[:150]}"
                 )
     write(f"not missed: {missing}")
     return 1 if missing else 0
