@@ -2,7 +2,7 @@
 
 import random
 from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 
 from tests.fuzz.typed.coverage import expected_cells
@@ -13,8 +13,9 @@ from tests.fuzz.typed.types import Type
 
 Aim = tuple[Place, str]
 """A place, and the state of the table there."""
-_STEP = 14
-"""How many cells of a type and a class of operators a lake asks, about."""
+_STEP = 6
+"""How many cells a lake asks of a type and a class of operators in each of its turns, about."""
+_CELLS_OF_TURN = 100
 
 
 class Aims:
@@ -39,9 +40,10 @@ class Aims:
         self._left: dict[tuple[str, str], deque[Aim]] = {}
         for kind in self._pairs:
             aims = deque(_aims_of(seed, *kind))
-            aims.rotate(-cycle * _STEP)
+            aims.rotate(-cycle * _STEP * _turns_of(aims))
             self._left[kind] = aims
-        self._turns = deque(kind for kind, aims in self._left.items() if aims)
+        self._turns = deque(kind for kind, aims in self._left.items() for _ in range(_turns_of(aims)))
+        random.Random(seed).shuffle(self._turns)
 
     def draw(self, rng: random.Random) -> tuple[Leaf, Operator] | None:
         """Return a leaf and an operator for a cell of the type and the class whose turn it is."""
@@ -57,16 +59,12 @@ class Aims:
 
     def take(self, node: Call, most: int) -> Sequence[Aim]:
         """Return the cells whose turn it is for an expression."""
-        leaves = list(leaves_of(node))
-        is_bound = any(one.source == "parameter" for one in leaves)
-        has_partner = any(one.type is not None and one.group == node.group for one in leaves)
+        is_bound = any(one.source == "parameter" for one in leaves_of(node))
         left = self._left[_cell_of(node)]
         taken = [
             (place, state)
             for place, state in left
-            if place.takes(node.group)
-            and (has_partner or not place.has_partner)
-            and not (is_bound and place.qualifier == "")
+            if place.takes(node.group) and not (is_bound and place.qualifier == "")
         ][:most]
         for one in taken:
             left.remove(one)
@@ -84,6 +82,11 @@ class Aims:
 def _cell_of(node: Call) -> tuple[str, str]:
     first = next(leaf for leaf in leaves_of(node) if leaf.column)
     return first.of.name if first.of else "", CLASS_OF.get(node.operator.name, "function")
+
+
+def _turns_of(aims: Collection[Aim]) -> int:
+    """Return how often a type and a class of operators have their turn while each of them has one."""
+    return -(-len(aims) // _CELLS_OF_TURN)
 
 
 def _group_of(leaf: Leaf, operator: Operator) -> str:

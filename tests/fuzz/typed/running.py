@@ -87,7 +87,7 @@ class Machine:
     is_patient: bool = True
     places: Sequence[Place] = PLACES
     ignored: Collection[str] = ()
-    aimed: float = 0.8
+    aimed: float = 0.9
     concerns: Callable[[str], bool] = lambda _: True
 
     def run(
@@ -402,9 +402,12 @@ class _Asking:
         both = there >= {"0.0", "-0.0"} or ("NaN" in there and _is_computed(asked.node))
         chosen = self._rng.sample(fitting, min(_PLACES_OF_EXPRESSION, len(fitting)))
         for place, state in aims or [(one, self._rng.choice(STATES)) for one in chosen]:
-            if both and not place.is_condition:
-                continue  # Grouping tells 0.0 from -0.0, and NaN from NaN with a sign: docs/sql.md.
-            self._judge_place(asked, place, state)
+            before = self._report.statements
+            # Grouping tells 0.0 from -0.0, and NaN from NaN with a sign: docs/sql.md.
+            if place.is_condition or not both:
+                self._judge_place(asked, place, state)
+            if aims and self._report.statements == before:
+                self._aims.give_back(asked.node, [(place, state)])
 
     def _judge_place(self, asked: _Asked, place: Place, state: str) -> None:
         rng = self._rng
@@ -506,10 +509,8 @@ class _Asking:
         first = next(
             (leaf for leaf in leaves_of(node) if leaf.type is not None and leaf.group == node.group), None
         )
-        if first is None:
-            return None
-        for _ in range(5):
-            made = self._drawer.like(first)
+        for _ in range(20):
+            made = self._drawer.operand(node.group) if first is None else self._drawer.like(first)
             if is_column == bool(next(leaves_of(made)).column):
                 return made
         return None
