@@ -1,6 +1,7 @@
 """`lance-gateway serve`: start, drain and stop a server, and check whether it could start."""
 
 import dataclasses
+import gc
 import logging
 import os
 import resource
@@ -115,6 +116,7 @@ def serve(loaded: Loaded) -> None:
         stop = _stop_on_signals()
         if ahead is not None:
             ahead.wait(_AHEAD_SECONDS)
+        gc.freeze()  # what is there now stays: a collection of garbage need not look at it
         scheme = "grpc+tls" if security.tls else "grpc"
         host = f"[{config.server.host}]" if ":" in config.server.host else config.server.host
         uri = f"{scheme}://{host}:{server.port}"

@@ -235,29 +235,30 @@ def flag_rows(
     return np.split(flags, np.cumsum([batch.num_rows for batch in rows])[:-1])
 
 
-def evaluate_expressions(
-    table: str, rows: pa.RecordBatch, expressions: Sequence[Expression]
+def evaluate_texts(
+    rows: pa.RecordBatch, texts: Sequence[str], values: Mapping[str, pa.Scalar]
 ) -> list[pa.Array | None]:
-    """Evaluate expressions of a plan, one after the other if not all of them can be evaluated.
+    """Evaluate expressions over rows, one after the other if not all of them can be evaluated.
 
     Args:
-        table: name by which the expressions know the rows.
         rows: at least one.
-        expressions: at least one.
+        texts: at least one, over the columns of the rows.
+        values: of the parameters in them.
 
     Returns:
         One value per row for each; None for one that fails.
     """
 
-    def compute(chosen: Sequence[Expression]) -> list[pa.Array | None]:
+    def compute(chosen: Sequence[str]) -> list[pa.Array | None]:
         def select() -> pa.Table:
             context = _PER_THREAD.context
-            context.register_record_batches(table, [[rows]])
+            context.register_record_batches("rows", [[rows]])
             try:
-                named = [Expr(one).alias(f"value {place}") for place, one in enumerate(chosen)]
-                return context.table(quote(table)).select(*named).to_arrow_table()
+                outputs = ", ".join(f"{text} AS v{place}" for place, text in enumerate(chosen))
+                frame = context.sql(f"SELECT {outputs} FROM rows", param_values=dict(values) or None)  # noqa: S608
+                return frame.to_arrow_table()
             finally:
-                context.deregister_table(table)
+                context.deregister_table("rows")
 
         try:
             found = run_on_own_thread(lambda: raise_panics(select))
@@ -265,5 +266,5 @@ def evaluate_expressions(
             return [None]
         return [column.combine_chunks() for column in found.columns]
 
-    values = compute(expressions)
-    return values if len(values) == len(expressions) else [compute([one])[0] for one in expressions]
+    found = compute(texts)
+    return found if len(found) == len(texts) else [compute([one])[0] for one in texts]

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
@@ -39,7 +40,10 @@ from lance_gateway.planner.plans.forms.planned_frame import PlannedFrame, number
 from lance_gateway.planner.plans.leaves.making import make_leaf
 from lance_gateway.planner.plans.leaves.registering import register_tables
 from lance_gateway.planner.plans.leaves.resident_tables import NO_RESIDENTS, RESIDENT_ROWS, Residents
+from lance_gateway.planner.scans.pruning.region_values import tells_of_rows
+from lance_gateway.planner.scans.pruning.statement_predicates import NO_PREDICATES, StatementPredicates
 from lance_gateway.planner.scans.query_run import QueryRun
+from lance_gateway.planner.scans.settings import Shortcut
 from lance_gateway.planner.scans.table_leaf import TableLeaf
 from lance_gateway.planner.search.nearest_leaf import configure_leaves
 from lance_gateway.planner.search.search_call import SearchCall
@@ -47,6 +51,8 @@ from lance_gateway.planner.search.search_scan import build_search_leaf
 from lance_gateway.planner.sql.rules import KeptTexts, apply_rules
 from lance_gateway.planner.sql.rules.subqueries import keep_conditions_in_place
 from lance_gateway.planner.sql.subqueries.rewriting import JoinedStatement, join_subqueries
+from lance_gateway.planner.sql.tree.dialect import find_query, parse_query
+from lance_gateway.planner.sql.tree.predicates import find_predicates
 from lance_gateway.planner.sql.tree.types import Operations
 from lance_gateway.planner.tables.state.catalog import Catalog
 from lance_gateway.planner.tables.visibility.visibility import Visibility
@@ -97,6 +103,7 @@ class Frames:
         self.visibility = Visibility(catalog.cache, catalog.executor, catalog.shared)
         self._rewritten: KeptTexts[str] = KeptTexts()
         self._joined: KeptTexts[JoinedStatement] = KeptTexts()
+        self._predicates: KeptTexts[StatementPredicates] = KeptTexts()
         self._operations: Operations = {}
         self._schema_reader = SessionContext()
         """Only used to read the schemas of plans."""
@@ -205,6 +212,8 @@ class Frames:
                 )
             frame = _plan_named(bound, names, replan, text, written, plan_part)
             text = frame.text
+            if not typing and not untyped:
+                run.predicates = self._find_predicates(bound, run, catalog, text, columns, values)
             frame.moves_conditions, frame.mixing, frame.is_checked = moving, mixing, is_checked
             if untyped:
                 return frame
@@ -238,6 +247,32 @@ class Frames:
         except Exception as error:
             raise translate_error(error, bound, run.failure) from error
         return frame
+
+    def _find_predicates(
+        self,
+        bound: BoundStatement,
+        run: QueryRun,
+        catalog: VisibleCatalog,
+        text: str,
+        columns: Mapping[str, pa.Schema],
+        values: Mapping[str, pa.Scalar],
+    ) -> StatementPredicates:
+        """Return the predicates of the tables of a text, if they may exclude regions of one."""
+        settings = run.settings
+        if not settings.region_pruning or Shortcut.REGION_PRUNING not in settings.shortcuts:
+            return NO_PREDICATES
+        details = (catalog.table(one.table, one.as_of).base.details for one in bound.references)
+        if not any(any(map(tells_of_rows, one.region_specs)) for one in details if one is not None):
+            return NO_PREDICATES
+
+        def find() -> StatementPredicates:
+            root = parse_query(text[find_query(text) :])
+            return NO_PREDICATES if root is None else StatementPredicates(find_predicates(root, columns))
+
+        found = self._predicates.make(text, columns, {}, find)
+        if not values and not bound.is_volatile:
+            return found
+        return replace(found, values=values, began=run.began)
 
     def _join_subqueries(
         self,
@@ -360,6 +395,7 @@ class Frames:
             name: self.plan(statement, run, None, catalog, pushdown=pushdown)
             for name, statement in bound.relations.items()
         }
+        run.predicates = NO_PREDICATES  # those of single relations are not those of the plan
         context = self._contexts.make(typing=False, sorts_whole=True)
         frame = PlannedFrame(bound.make_frame(context, relations).df)
         without = partial(self._optimize_without, frame)

@@ -9,34 +9,23 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from datafusion import DataFrame
 from datafusion.expr import Join, TableScan
 from datafusion.plan import LogicalPlan
 
 from lance_gateway.memwal.transforms.determinism import has_unstable_call
 from lance_gateway.planner.access.visible_catalog import VisibleCatalog
 from lance_gateway.planner.binding.bound_statement import BoundStatement
-from lance_gateway.planner.binding.substrait import Bound
 from lance_gateway.planner.bridge.join_graph import JoinGraph, read_join_graph
 from lance_gateway.planner.bridge.plan_reading import every_node, subquery_plans
 from lance_gateway.planner.plans.checks.unplanned_subqueries import NESTED
-from lance_gateway.planner.scans.pruning.plan_conditions import (
-    NO_CONDITIONS,
-    Condition,
-    PlanConditions,
-    read_plan_conditions,
-)
-from lance_gateway.planner.scans.pruning.region_values import tells_of_rows
-from lance_gateway.planner.scans.pruning.scalars import list_columns
+from lance_gateway.planner.scans.pruning.statement_predicates import NO_PREDICATES, StatementPredicates
 from lance_gateway.planner.scans.query_run import QueryRun
 from lance_gateway.planner.scans.query_run import TableScan as LeafScan
-from lance_gateway.planner.scans.settings import Shortcut
 
 _OUTER: Final = re.compile(r"\b(?:left|right|full|outer)\b", re.IGNORECASE)
 """What a text with outer joins has."""
@@ -73,9 +62,7 @@ class Learned:
         hidden: names of tables in subqueries that plans do not show, as those in FILTER of an aggregate.
         reorders_joins: see `Residents`.
         is_stable: whether conditions give the same whenever they are evaluated.
-        conditions: that may exclude regions.
-        deciding: private name of a leaf -> columns without a condition that tell the regions of rows; empty
-            where conditions are the same in each run.
+        predicates: that may exclude regions.
     """
 
     scans: tuple[LearnedScan, ...]
@@ -83,17 +70,7 @@ class Learned:
     hidden: frozenset[str]
     reorders_joins: bool
     is_stable: bool
-    conditions: PlanConditions = NO_CONDITIONS
-    deciding: Mapping[str, frozenset[str]] = field(default_factory=dict)
-
-    def holds_for(self, frame: DataFrame) -> bool:
-        """Return whether no condition in a plan with other values may exclude regions."""
-        if not any(self.deciding.values()):
-            return True
-        places = read_plan_conditions(frame.optimized_logical_plan()).places
-        return all(
-            columns.isdisjoint(_list_columns(places.get(name, ()))) for name, columns in self.deciding.items()
-        )
+    predicates: StatementPredicates = NO_PREDICATES
 
     @property
     def references(self) -> frozenset[str]:
@@ -119,7 +96,7 @@ class Learned:
                 partitions=scan.partitions,
                 reference=scan.reference,
             )
-        run.plan_conditions = self.conditions
+        run.predicates = self.predicates
         return True
 
 
@@ -142,7 +119,7 @@ def learn(bound: BoundStatement, run: QueryRun, plan: LogicalPlan) -> Learned:
         # Plans don't show the subqueries in arguments of aggregates.
         reorders_joins=_OUTER.search(text) is None and _has_safe_joins(plan),
         is_stable=not has_unstable_call(_WORD.findall(text)),
-        conditions=run.plan_conditions,
+        predicates=run.predicates,
     )
 
 
@@ -164,27 +141,18 @@ def forget_values(learned: Learned, bound: BoundStatement, run: QueryRun) -> Lea
     if NESTED.search(bound.render()):
         # With other values, a subquery may be left that plans don't show.
         return None
-    scans, deciding = [], {}
+    scans = []
     for known, scan in zip(learned.scans, run.scans, strict=True):
         read, below = scan.read_columns, scan.conditions.below
-        filtered = {*_list_columns(learned.conditions.places.get(scan.reference, ()))}
+        filtered = learned.predicates.list_columns(scan.reference)
         filtered |= frozenset() if below is None else below.columns
-        region_columns = _list_region_columns(scan)
-        if read is None or not region_columns.isdisjoint(filtered):
+        if read is None or not _list_region_columns(scan).isdisjoint(filtered):
             return None
         columns = tuple(name for name in scan.schema.names if name in read)
         scans.append(replace(known, columns=columns, expression=None))
-        deciding[scan.reference] = region_columns
     nothing = ((),) * len(learned.graph.leaves)
     graph = replace(learned.graph, own=nothing, above=nothing)
-    return replace(learned, scans=tuple(scans), graph=graph, conditions=NO_CONDITIONS, deciding=deciding)
-
-
-def _list_columns(places: Sequence[Sequence[Condition]]) -> Iterator[str]:
-    """Yield the columns of a table that conditions read."""
-    for conditions in places:
-        for one in conditions:
-            yield from list_columns(one.expression, one.definitions)
+    return replace(learned, scans=tuple(scans), graph=graph, predicates=NO_PREDICATES)
 
 
 def _list_region_columns(scan: LeafScan) -> frozenset[str]:
@@ -212,49 +180,3 @@ def _has_safe_joins(plan: LogicalPlan) -> bool:
 def _is_safe(plan: LogicalPlan) -> bool:
     node = plan.to_variant()
     return not isinstance(node, Join) or str(node.join_type()) in _SAFE_JOINS
-
-
-class ConditionReader:
-    """Reads from the plans of a statement which conditions may exclude regions of its tables.
-
-    They are kept where the plan is the same in each run: without parameters, and functions such as `now()`.
-    """
-
-    def __init__(self) -> None:
-        self._kept: tuple[dict[tuple[str, str], pa.Schema], PlanConditions] | None = None
-
-    def read(self, bound: Bound, frame: DataFrame, run: QueryRun, catalog: VisibleCatalog) -> PlanConditions:
-        """Read the conditions of a run.
-
-        Args:
-            bound: the statement.
-            frame: its plan.
-            run: its execution.
-            catalog: with its tables.
-        """
-        if not isinstance(bound, BoundStatement) or not _may_exclude_regions(bound, run, catalog):
-            return NO_CONDITIONS
-        if self._kept is not None and self._kept[0] == run.columns:
-            return self._kept[1]
-        try:
-            plan = frame.optimized_logical_plan()
-        except Exception:  # noqa: BLE001 - the run raises the error
-            return NO_CONDITIONS
-        found = read_plan_conditions(plan)
-        if bound.has_fixed_text and Shortcut.KEPT_PLANS in run.settings.shortcuts:
-            self._kept = dict(run.columns), found
-        return found
-
-
-def _may_exclude_regions(bound: BoundStatement, run: QueryRun, catalog: VisibleCatalog) -> bool:
-    """Return whether a table of a statement may have regions that tell of their rows."""
-    settings = run.settings
-    if not settings.region_pruning or Shortcut.REGION_PRUNING not in settings.shortcuts:
-        return False
-    if bound.distances or bound.json_functions:
-        return False
-    plain = [one for one in bound.references if one.search is None]
-    if len(plain) < len(bound.references):
-        return False
-    details = (catalog.table(one.table, one.as_of).base.details for one in plain)
-    return any(any(map(tells_of_rows, one.region_specs)) for one in details if one is not None)

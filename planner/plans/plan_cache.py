@@ -46,6 +46,7 @@ class _Entry:
     used: int
 
 
+_SHARE_REMOVED = 32
 USUAL_LENGTH = 4096
 """A longer statement counts as several in the cache, since its plan needs more memory."""
 
@@ -103,10 +104,18 @@ class PlanCache:
             self._remove(key)
             if entry.weight > self._capacity:
                 return
-            while self._weight + entry.weight > self._capacity:
-                self._remove(min(self._entries, key=lambda one: self._entries[one].used))
+            if self._weight + entry.weight > self._capacity:
+                self._make_room(entry.weight)
             self._entries[key] = entry
             self._weight += entry.weight
+
+    def _make_room(self, weight: int) -> None:
+        """Remove the least recently used plans; several, since all are looked at to find them."""
+        room = max(weight, self._capacity // _SHARE_REMOVED)
+        for key, _ in sorted(self._entries.items(), key=lambda item: item[1].used):
+            if self._weight + room <= self._capacity:
+                return
+            self._remove(key)
 
     def _remove(self, key: StatementKey) -> None:
         removed = self._entries.pop(key, None)

@@ -19,7 +19,7 @@ from lance_gateway.planner.bridge.run_control import RunControl, describe_panics
 from lance_gateway.planner.bridge.types.plain_types import conform
 from lance_gateway.planner.plans.checked_query import KEY_QUERY_SHORTCUTS, Task
 from lance_gateway.planner.plans.errors import schema_changed_error, translate_error
-from lance_gateway.planner.plans.learned import ConditionReader, Learned, forget_values, learn
+from lance_gateway.planner.plans.learned import Learned, forget_values, learn
 from lance_gateway.planner.plans.leaves.resident_tables import (
     are_answered_right,
     load_residents,
@@ -74,10 +74,6 @@ class PreparedQuery(DividedQuery):
     """Whether an earlier run has found that the statement is more than a scan or a count of one table."""
     _search: DirectSearch | None = None
     """The statement as a search without a plan, if an earlier run has found that it is one."""
-
-    @cached_property
-    def _condition_reader(self) -> ConditionReader:
-        return ConditionReader()
 
     @cached_property
     def _explains(self) -> bool:
@@ -279,7 +275,6 @@ class PreparedQuery(DividedQuery):
 
     def _open(self, frame: DataFrame, run: QueryRun, task: Task) -> Iterator[pa.RecordBatch]:
         """Make the physical plan, and return its lazy batches."""
-        run.plan_conditions = self._condition_reader.read(self._bound, frame, run, task.catalog)
         shape = None
         if len(self._bound.references) == 1:
             (reference,) = self._bound.references
@@ -312,9 +307,6 @@ class PreparedQuery(DividedQuery):
         if not isinstance(bound, BoundStatement) or not may_have_residents(
             bound, task.catalog, run, self._frames.resident_rows
         ):
-            return None
-        if bound.is_volatile and run.plan_conditions.places:
-            # A second plan has another now(), and may need regions that the first one excludes.
             return None
         run.control.run_uninterrupted(frame.execution_plan)
         learned = learn(bound, run, frame.optimized_logical_plan())
@@ -350,7 +342,7 @@ class PreparedQuery(DividedQuery):
             and learned.add_scans(bound, task.catalog, run)
         ):
             planned = self._plan_learned(learned, run, task)
-        if planned is None or not learned.holds_for(planned):
+        if planned is None:
             self._learned = None
             return None
         batches = _read_either(

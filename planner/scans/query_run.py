@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, TypeVar
@@ -31,8 +32,7 @@ from lance_gateway.planner.predicates.row_filter import build_key_predicate
 from lance_gateway.planner.predicates.value_sets import find_key_values
 from lance_gateway.planner.scans.failures import conceal_error
 from lance_gateway.planner.scans.needed_regions import find_reason_not_to_prune, list_needed_regions
-from lance_gateway.planner.scans.pruning.condition_pruning import ScannedTable, prune_by_conditions
-from lance_gateway.planner.scans.pruning.plan_conditions import NO_CONDITIONS
+from lance_gateway.planner.scans.pruning.statement_predicates import NO_PREDICATES, ScannedTable
 from lance_gateway.planner.scans.run_tables import CACHE_SHORTCUTS, RunTables
 from lance_gateway.planner.scans.scan_plan import (
     Conditions,
@@ -84,8 +84,9 @@ class QueryRun:
         """Whether information_schema has views, too."""
         self.division: Division | None = None
         """Division of the statement's only scan, if other readers share it."""
-        self.plan_conditions = NO_CONDITIONS
-        """What the plan says of the rows of its scans, where that may exclude regions."""
+        self.predicates = NO_PREDICATES
+        """What the statement asks of the rows of its scans, where that may exclude regions."""
+        self.began = time.time_ns()
         self._lock = threading.Lock()
         self._snapshots: dict[Table, TableSnapshot] = {}
         self._extended: dict[Table, Table] = {}
@@ -272,17 +273,15 @@ class TableScan:
             pruned = Pruning(regions, regions.region_ids, lambda _: (Outcome.ROWS_MIGHT_MATCH, reason))
         else:
             pruned = prune_regions(self.predicate, base.details.region_specs, regions, base.fields_by_id)
-        return self._prune_by_plan(pruned)
+        return self._prune_by_predicates(pruned)
 
-    def _prune_by_plan(self, pruned: Pruning) -> Pruning:
-        """Exclude more regions by what the plan says of the rows, unless a policy changes these."""
-        details, conditions = self.base.details, self.run.plan_conditions
-        if details is None or self.policy is not None or self.reference not in conditions.places:
+    def _prune_by_predicates(self, pruned: Pruning) -> Pruning:
+        """Exclude more regions by the predicates of the statement, unless a policy changes its rows."""
+        details = self.base.details
+        if details is None or self.policy is not None:
             return pruned
         table = ScannedTable(self.reference, self.schema, details.region_specs, self.base.fields_by_id)
-        # A plan does not show the tables of all subqueries.
-        scans = sum(one.reference == self.reference for one in self.run.scans)
-        return prune_by_conditions(pruned, conditions, table, scans)
+        return self.run.predicates.prune(pruned, table)
 
     @property
     def search_kind(self) -> str | None:

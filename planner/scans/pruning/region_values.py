@@ -24,7 +24,6 @@ from lance_gateway.memwal.errors import LanceGatewayError
 from lance_gateway.memwal.transforms.raw_values import parse_result_type
 from lance_gateway.planner.predicates.pruning import RegionAssignments
 from lance_gateway.planner.predicates.region_fields import decode_recorded_keys
-from lance_gateway.planner.scans.pruning.spans import Span, find_end_of_prefix, is_ordered, is_text
 
 Keys: TypeAlias = Sequence[tuple[Any, ...]]
 """What the recorded value of each region may stand for; none where that is not known."""
@@ -40,6 +39,32 @@ _ZONE_DAYS: Final = 3
 """In a named zone, a day may begin 16 hours away from that of UTC, and clocks may be set back meanwhile."""
 _INT64: Final = range(-(1 << 63), 1 << 63)
 _ANY: Final[Range] = (None, None)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Span:
+    """Bounds of the values of an expression, with one entry per region.
+
+    Attributes:
+        lower: the least value; NULL where there is no bound.
+        upper: the largest value; NULL where there is no bound.
+        may_be_null: whether the expression may be NULL in a row.
+        has_values: whether it may be anything else.
+        excludes_upper: whether `upper` is larger than all values.
+        only_equality: whether nothing but equality with a text of ASCII can be decided.
+    """
+
+    lower: pa.Array
+    upper: pa.Array
+    may_be_null: np.ndarray
+    has_values: np.ndarray
+    excludes_upper: bool = False
+    only_equality: bool = False
+
+    @property
+    def type(self) -> pa.DataType:
+        """Type of the values."""
+        return self.lower.type
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,3 +295,21 @@ def list_sources(spec: RegionSpec, columns: Mapping[int, pa.Field]) -> Iterator[
     for source in dict.fromkeys(source for one in spec.fields for source in one.source_ids):
         if source in columns:
             yield source, columns[source]
+
+
+def is_ordered(kind: pa.DataType) -> bool:
+    """Return whether Arrow orders values of a type as DataFusion does."""
+    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_date)
+    others = (pa.types.is_timestamp, pa.types.is_boolean, is_text, pa.types.is_binary)
+    return any(bool(test(kind)) for test in (*tests, *others))
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Return whether a type is one of text."""
+    tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    return any(bool(test(kind)) for test in tests)
+
+
+def find_end_of_prefix(prefix: str) -> str | None:
+    """Return the least text above all that begin with a prefix of ASCII; None if there is none."""
+    return prefix[:-1] + chr(ord(prefix[-1]) + 1) if prefix and prefix.isascii() else None

@@ -1,4 +1,4 @@
-"""Conditions as plans have them, and the regions that they leave."""
+"""Predicates as statements have them, and the regions that they leave."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from lance_gateway.planner.predicates.pruning import (
     RegionAssignments,
     prune_regions,
 )
-from lance_gateway.planner.scans.pruning.condition_pruning import ScannedTable, prune_by_conditions
-from lance_gateway.planner.scans.pruning.plan_conditions import PlanConditions, read_plan_conditions
+from lance_gateway.planner.scans.pruning.statement_predicates import ScannedTable, StatementPredicates
+from lance_gateway.planner.sql.tree.dialect import parse_query
+from lance_gateway.planner.sql.tree.predicates import find_predicates
 from tests.planner.region_cases import COLUMNS, SCHEMA
 
 REFERENCE = "t#1"
@@ -38,19 +39,14 @@ def make_context(rows: pa.Table) -> SessionContext:
 
 
 @cache
-def _empty() -> SessionContext:
-    return make_context(SCHEMA.empty_table())
+def read_predicates(condition: str) -> StatementPredicates:
+    """The predicates of a statement with a condition in its WHERE."""
+    root = parse_query(f'SELECT count(*), min(id) FROM "{REFERENCE}" WHERE {condition}')
+    assert root is not None, condition
+    return StatementPredicates(find_predicates(root, {REFERENCE: SCHEMA}))
 
 
-@cache
-def read_conditions(condition: str) -> PlanConditions:
-    """The conditions of the plan of a statement with one in its WHERE; all of them, pushed down or not."""
-    frame = _empty().sql(f'SELECT count(*), min(id) FROM "{REFERENCE}" WHERE {condition}')
-    return read_plan_conditions(frame.optimized_logical_plan())
-
-
-def prune(conditions: PlanConditions, spec: RegionSpec, regions: Sequence[RegionAssignment]) -> Pruning:
-    """What is left of regions by what the plan says alone."""
+def prune(predicates: StatementPredicates, spec: RegionSpec, regions: Sequence[RegionAssignment]) -> Pruning:
+    """What is left of regions by what the statement says alone."""
     whole = prune_regions(TRUE, [spec], RegionAssignments(tuple(regions)), COLUMNS)
-    table = ScannedTable(REFERENCE, SCHEMA, (spec,), COLUMNS)
-    return prune_by_conditions(whole, conditions, table, len(conditions.places.get(REFERENCE, ())))
+    return predicates.prune(whole, ScannedTable(REFERENCE, SCHEMA, (spec,), COLUMNS))

@@ -13,7 +13,7 @@ import pytest
 from lance_gateway.memwal.transforms.transforms import compute_region_values
 from lance_gateway.planner.predicates.pruning import RegionAssignment
 from tests.planner.region_cases import FIELD_IDS, SCHEMA, read_spec, region_of
-from tests.planner.scans.pruning.planned import REFERENCE, make_context, prune, read_conditions
+from tests.planner.scans.pruning.planned import REFERENCE, make_context, prune, read_predicates
 from tests.planner.titled import read_titled
 
 SPECS = [
@@ -149,6 +149,6 @@ def test_regions_with_matching_rows_are_kept(spec_text: str, rows: pa.Table, mat
         homes.setdefault(name, region_of(spec, values, name))
         of_row.append(name)
     for condition in CONDITIONS:
-        kept = prune(read_conditions(condition), spec, list(homes.values())).kept
+        kept = prune(read_predicates(condition), spec, list(homes.values())).kept
         lost = {of_row[number] for number in matching[condition]} - set(kept)
         assert not lost, f"{condition} excludes {lost}"
