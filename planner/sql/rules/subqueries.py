@@ -278,7 +278,7 @@ QUALIFIER: Final = '"#"'
 
 def _has_field(kind: pa.DataType, name: str) -> bool:
     """Return whether a value may have a field of a name."""
-    return pa.types.is_map(kind) or (pa.types.is_struct(kind) and kind.get_field_index(name) >= 0)
+    return bool(pa.types.is_map(kind) or (pa.types.is_struct(kind) and kind.get_field_index(name) >= 0))
 
 
 @for_texts(SUBQUERIES)

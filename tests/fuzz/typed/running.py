@@ -182,12 +182,12 @@ class _Asking:
                 self._compare_states(node, found)
             self._judge_by_postgres(asked["base"])
             self._judge_by_duckdb(asked["base"])
-            for one, (node, aims) in zip(asked["base"], drawn, strict=True):
-                if one is None:
+            for selected, (node, aims) in zip(asked["base"], drawn, strict=True):
+                if selected is None:
                     self._aims.give_back(node, aims)
                 else:
-                    self._judge_constants(one)
-                    self._judge_places(one, aims)
+                    self._judge_constants(selected)
+                    self._judge_places(selected, aims)
 
     def _draw(self) -> tuple[Call, Sequence[Aim]] | None:
         """Return an expression that is asked, and where; None if it seems that this lake has none."""

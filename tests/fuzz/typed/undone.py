@@ -23,6 +23,7 @@ from unittest.mock import patch
 from datafusion import SessionConfig
 
 from lance_gateway.execnodes.storage import source
+from lance_gateway.memwal.base.repeated_rows import KeyHistory
 from lance_gateway.planner.plans import contexts, dataframes
 from lance_gateway.planner.plans.checks import mistaken_plans
 from lance_gateway.planner.predicates import row_filter
@@ -30,7 +31,6 @@ from lance_gateway.planner.sql.forms import FORMS
 from lance_gateway.planner.sql.rules import RULES
 from lance_gateway.planner.sql.subqueries.rewriting import JoinedStatement, join_subqueries
 from lance_gateway.planner.tables.sources import log_tail
-from lance_gateway.planner.tables.visibility import repeated_keys
 from tests.fuzz.typed.functions import functions
 from tests.fuzz.typed.judges import Postgres, find_postgres, serve_postgres
 from tests.fuzz.typed.operators import OPERATORS
@@ -141,8 +141,8 @@ def _iterate_mends() -> Iterator[Mend]:
         if rule.__name__ == "constant_sides":
             changes.append(_without_check(r"\bjoin\b"))  # which refuses what the rule has left
         yield Mend(rule.__name__, changes, getattr(rule, "patterns", ()))
-    for name, pattern, changes in _CHECKS:
-        yield Mend(name, changes, [re.compile(pattern, re.DOTALL)])
+    for name, pattern, parts in _CHECKS:
+        yield Mend(name, parts, [re.compile(pattern, re.DOTALL)])
 
 
 def _nothing(*_: Any, **__: Any) -> None:
@@ -196,7 +196,7 @@ _CHECKS: Final[Sequence[tuple[str, str, Sequence[_Change]]]] = (
     ("time_zone", r"timestamptz.*at time zone|now", [_without_option("time_zone")]),
     ("skip_physical_aggregate_schema_check", r"(?=.*\bis (?:not )?(?:true|false)\b).*\b(?:distinct|group)\b", [_without_option("skip_physical_aggregate_schema_check")]),
     ("enable_leaf_expression_pushdown", r"struct.*\bjoin\b", [_without_option("enable_leaf_expression_pushdown")]),
-    ("find_repeated_rows", "", [(repeated_keys.KeyHistory, "shows_distinct_keys", lambda *_: True)]),
+    ("find_repeated_rows", "", [(KeyHistory, "shows_distinct_keys", lambda *_: True)]),
     ("compare_floats", r"\b(?:float|double)\b.*\bwhere\b", [(row_filter, "compare_floats", lambda compare, left, right: compare(left, right))]),
     ("push_nulls_down", r"struct", [(log_tail, "push_nulls_down", _same_rows), (source, "push_nulls_down", _same_rows)]),
 )  # fmt: skip
