@@ -39,3 +39,8 @@ SELECT id, count(*) OVER (PARTITION BY coalesce(abs(lists.st.x), NULL), abs(list
 SELECT id, rank() OVER (ORDER BY l IN (m)) FROM lists
 --
 SELECT id, rank() OVER (ORDER BY coalesce(l IN (m), NULL)) FROM lists
+
+## a test that is never NULL
+SELECT id, count(*) OVER (PARTITION BY sqrt(i) IS NULL ORDER BY id) FROM t
+--
+SELECT id, count(*) OVER (PARTITION BY coalesce(nullif(sqrt(i) IS NULL, NULL), NULL) ORDER BY id) FROM t
