@@ -38,6 +38,7 @@ from lance_gateway.planner.binding.distance_operators import (
 )
 from lance_gateway.planner.binding.key_query import find_key_query
 from lance_gateway.planner.binding.names import Meaning, NameResolver, StatementNames, ViewTrail
+from lance_gateway.planner.binding.row_lineage import LINEAGE_WORDS, LineageScopes
 from lance_gateway.planner.binding.statement_kinds import classify_statement, drop_format
 from lance_gateway.planner.binding.tools.postgres_words import postgres_words
 from lance_gateway.planner.binding.tools.session_functions import Asker, name_asker
@@ -68,7 +69,6 @@ from lance_gateway.planner.sql.text.references import (
     TableSite,
     find_references,
 )
-from lance_gateway.planner.sql.text.row_lineage import LINEAGE_WORDS, LineageScopes
 from lance_gateway.planner.sql.text.tokens import (
     VECTOR,
     PlacedMessage,
@@ -281,7 +281,7 @@ class _Binder:
         self, references: References, text: SqlText, trail: ViewTrail, aliases: Mapping[TableName, str]
     ) -> Iterator[Edit]:
         """Yield edits that replace table names, and keep their row lineage out of what * stands for."""
-        scopes = LineageScopes(text, references) if text.has_any(LINEAGE_WORDS) else None
+        scopes = LineageScopes(text) if text.has_any(LINEAGE_WORDS) else None
         with_lineage: list[tuple[TableSite, Sequence[str]]] = []
         for site in references.tables:
             columns = self._find_lineage(site, text, trail, scopes)

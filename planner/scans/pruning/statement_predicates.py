@@ -142,7 +142,7 @@ def _find_excluded(
         answers = evaluate_texts(possible.rows, [text for *_, text in written], values) if written else []
         excluding: list[dict[int, exp.Expr]] = [{} for _ in positions]
         for (place, predicate, _), answer in zip(written, answers, strict=True):
-            if answer is not None and pa.types.is_boolean(answer.type):
+            if answer is not None and pa.types.is_boolean(answer.type) and len(answer) == len(positions):
                 impossible = ~answer.fill_null(True).to_numpy(zero_copy_only=False)  # noqa: FBT003 - a value
                 for at in np.flatnonzero(impossible).tolist():
                     excluding[at].setdefault(place, predicate)

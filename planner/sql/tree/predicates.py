@@ -32,8 +32,10 @@ _MAX_PLACES: Final = 1000
 """More places where tables are read are not followed: common table expressions that read others multiply."""
 _STRICT: Final = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In, exp.Between, exp.Like)
 """Comparisons that are not true of NULL, if their operands are NULL with their columns."""
-_STRICT_OPERANDS: Final = (exp.Column, exp.Identifier, exp.Literal, exp.Parameter, exp.Cast, exp.DataType)
-_STRICT_OPERANDS_TOO: Final = (exp.Paren, exp.Neg, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Interval)
+_STRICT_OPERANDS: Final = (
+    *(exp.Column, exp.Identifier, exp.Literal, exp.Parameter, exp.Cast, exp.DataType, exp.Interval),
+    *(exp.Paren, exp.Neg, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod),
+)
 _ROW_WISE: Final = ("limit", "offset", "fetch", "qualify", "windows", "laterals", "pivots", "connect")
 """Clauses of a SELECT above which a condition can't be moved below it."""
 
@@ -221,14 +223,15 @@ def _join(sources: list[_Source], source: _Source, part: exp.Expr, filters: list
         # Nullable sides may change with later joins, so a condition is decided here.
         _restrict(sources, joined)
         filters += [one for one in joined if isinstance(one, exp.EQ)]
-    elif side == "LEFT":
-        _restrict([source], joined, among=sources)
-        if kind == "SEMI":
-            _restrict(before, joined, among=sources)
-        source.is_nullable = kind not in {"SEMI", "ANTI"}
-    elif side == "RIGHT" and kind in {"", "OUTER"}:
-        _restrict(before, joined, among=sources)
-        for one in before:
+    elif kind in {"SEMI", "ANTI"}:
+        hidden = before if side == "RIGHT" else [source]
+        _restrict(hidden if kind == "ANTI" else sources, joined, among=sources)
+        for one in hidden:
+            one.name, one.columns = "", {}
+    elif side in {"LEFT", "RIGHT"}:
+        nullable = [source] if side == "LEFT" else before
+        _restrict(nullable, joined, among=sources)
+        for one in nullable:
             one.is_nullable = True
     else:
         for one in sources:
@@ -260,13 +263,19 @@ def _restrict(
         for (column, source), (other, target) in (pair, pair[::-1]):
             name, new = read_name(column.this), read_name(other.this)
             kind = (source.columns or {}).get(name)
-            is_same = kind is not None and kind == (target.columns or {}).get(new)
-            if not is_same or source.is_nullable or target.is_nullable:
+            is_same = _has_one_equal(kind) and kind == (target.columns or {}).get(new)
+            is_restricted = any(target is one for one in sources)
+            if not is_same or not is_restricted or source.is_nullable or target.is_nullable:
                 continue
             for condition, owners in alone:
                 columns = [one for one, _ in owners]
                 if owners[0][1] is source and all(read_name(one.this) == name for one in columns):
                     _add(target, condition, {id(one): new for one in columns})
+
+
+def _has_one_equal(kind: pa.DataType | None) -> bool:
+    """Return whether a value of a type equals itself alone, as floats don't, with their two zeros."""
+    return kind is not None and not (pa.types.is_floating(kind) or pa.types.is_nested(kind))
 
 
 def _add(source: _Source, condition: exp.Expr, names: Mapping[int, str]) -> None:
@@ -283,7 +292,9 @@ def _find_owners(condition: exp.Expr, sources: Sequence[_Source]) -> list[tuple[
     """Return the columns of a condition with their relations; None if it reads anything else."""
     found = []
     for node in condition.walk():
-        if isinstance(node, exp.Query | exp.AggFunc | exp.Window | exp.Star | exp.Placeholder | exp.Dot):
+        if isinstance(
+            node, exp.Query | exp.UDTF | exp.AggFunc | exp.Window | exp.Star | exp.Placeholder | exp.Dot
+        ):
             return None
         if isinstance(node, exp.Func) and _is_other_than_a_value(node):
             return None
@@ -303,13 +314,13 @@ def is_current(node: exp.Expr) -> bool:
 
 
 def _is_other_than_a_value(call: exp.Func) -> bool:
-    """Return whether a call is that of an aggregate, or gives something else in each run but for its time."""
+    """Return whether a call gives rows, is an aggregate, or differs in each run by more than its time."""
     if is_current(call):
         return False
     name = call.name if isinstance(call, exp.Anonymous) else call.sql_name()
-    return (
-        name.lower() in AGGREGATES or name.upper().startswith("CURRENT_") or has_unstable_call([name.upper()])
-    )
+    gives_rows = isinstance(call, exp.UDTF) or name.lower() == "unnest"
+    is_unstable = name.upper().startswith("CURRENT_") or has_unstable_call([name.upper()])
+    return gives_rows or is_unstable or name.lower() in AGGREGATES
 
 
 def _find_owner(column: exp.Column, sources: Sequence[_Source]) -> _Source | None:
@@ -339,8 +350,7 @@ def _rejects_nulls(condition: exp.Expr) -> bool:
     first = tested.this
     operands = [first] if isinstance(tested, exp.In | exp.Between) else [first, tested.expression]
     return any(
-        one.find(exp.Column)
-        and all(isinstance(each, _STRICT_OPERANDS + _STRICT_OPERANDS_TOO) for each in one.walk())
+        one.find(exp.Column) and all(isinstance(each, _STRICT_OPERANDS) for each in one.walk())
         for one in operands
     )
 

@@ -202,7 +202,7 @@ class Tree:
         probe = exp.Select(expressions=[exp.Subquery(this=copy) if is_bare else copy])
         while True:
             if select is not None:
-                _read_same_rows(probe, select)
+                _read_same_rows(probe, select, expression.find_ancestor(exp.Join))
             schema = self._plan(write_sql(_with_common_tables(probe, expression)))
             select = None if select is None or schema is not None else select.parent_select
             if select is None:
@@ -256,10 +256,15 @@ class Tree:
         return self._schemas[sql]
 
 
-def _read_same_rows(probe: exp.Select, select: exp.Select) -> None:
+def _read_same_rows(probe: exp.Select, select: exp.Select, around: exp.Join | None) -> None:
+    """Let a query read what another one reads; in the condition of a join, columns of both sides are seen."""
     for key in ("from_", "joins", "laterals"):
         part = select.args.get(key)
         probe.set(key, [one.copy() for one in part] if isinstance(part, list) else part and part.copy())
+    for join, copied in zip(select.args.get("joins") or (), probe.args.get("joins") or (), strict=True):
+        if around is not None and join is around and join.kind in {"SEMI", "ANTI"}:
+            copied.set("side", None)
+            copied.set("kind", None)
 
 
 def _with_common_tables(probe: exp.Query, expression: exp.Expr) -> exp.Query:

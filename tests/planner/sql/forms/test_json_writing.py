@@ -37,6 +37,8 @@ JUDGED = (
     "SELECT to_json(id), to_json(id), to_json(a) FROM t",
     "SELECT id FROM t WHERE to_json(l) = '[1,2]' OR length(to_json(st)) > 19",
     "SELECT x.id FROM t x JOIN t y ON to_json(x.id) = to_json(y.id)",
+    "SELECT x.id FROM t x SEMI JOIN (SELECT id AS k, s FROM t) y ON to_json(x.id) = to_json(y.k)",
+    "SELECT x.id FROM t x ANTI JOIN t y ON x.id = y.id AND to_json(y.s) = '\"x\"'",
     "SELECT id FROM t WHERE id > 0 ORDER BY to_json(id) DESC",
     "SELECT id, sum(id) OVER (PARTITION BY to_json(s) ORDER BY to_json(id)) AS x FROM t WHERE id > 0",
     (

@@ -8,7 +8,14 @@ from lance_gateway.planner.sql.tree.predicates import find_predicates
 from tests.planner.titled import Case, read_titled
 
 _EVENTS = pa.schema(
-    {"id": pa.int64(), "day": pa.date32(), "n": pa.int32(), "st": pa.struct({"x": pa.int64()})}.items()
+    {
+        "id": pa.int64(),
+        "day": pa.date32(),
+        "n": pa.int32(),
+        "st": pa.struct({"x": pa.int64()}),
+        "x": pa.float64(),
+        "l": pa.list_(pa.int64()),
+    }.items()
 )
 SCHEMAS = {
     "e#1": _EVENTS,
