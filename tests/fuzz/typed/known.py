@@ -87,7 +87,11 @@ MEANT: Sequence[Known] = (
         r"(?=.*((float|vector)_|REAL))(?=.*(decimal_|DECIMAL|\.\d))(?=.*(\bIN\b|\bANY\b|CASE|coalesce|greatest|least|nullif))",
     ),
     Known("a `DECIMAL` beside a `REAL`", "duckdb", r"(%|mod\().*(float|vector)_|(float|vector)_.*(%|mod\()"),
-    Known("a text of digits beside a `DECIMAL`", "duckdb", r"(decimal_|DECIMAL|\['price'\]|\['d'\]|\.d\b).*'[\d.]+'"),
+    Known(
+        "a text of digits beside a `DECIMAL`",
+        "duckdb",
+        r"(decimal_|DECIMAL|\['price'\]|\['d'\]|\.d\b).*'[\d.]+'",
+    ),
     Known(
         "a text of digits beside a `DECIMAL`",
         "place (JOIN VALUES|IN subquery)",

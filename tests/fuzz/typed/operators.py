@@ -76,7 +76,7 @@ _COMPARISONS = (
     _op("nvl2", "nvl2({0}, {0}, {1})", "any like", "like", "coalesce({0}, {1})", "coalesce({0}, {1})"),
     _op("greatest", "greatest({0}, {1})", "ordered like", "like"), _op("least", "least({0}, {1})", "ordered like", "like"),
     _op("IN computed", "{0} IN (coalesce({1}, {2}), {2})", "any like like"),
-    _op("IN many", "{0} IN (CASE WHEN {0} < {1} THEN {1} ELSE {2} END, {3}, {4}, {5}, {6})", "ordered like like like like like like"),
+    _op("IN many", "{0} IN (CASE WHEN {0} > {1} THEN {1} END, {2}, {2}, {2}, {2})", "ordered like like"),
     _op("IN and NOT IN", "{0} IN ({1}, {2}) AND {0} NOT IN ({2}, NULL)", "any like like"),
     _op("BETWEEN SYMMETRIC", "{0} BETWEEN SYMMETRIC {1} AND {2}", "ordered like like", duckdb=None),
     _op("IN VALUES", "{0} IN (VALUES ({1}), ({2}))", "any like like", postgres=None, duckdb=None),

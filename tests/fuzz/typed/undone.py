@@ -98,6 +98,9 @@ def find(
     machine = Machine(seed, postgres, operators=operators, aimed=0)
     if is_narrow:
         machine.concerns = mend.concerns
+        names, types = _NARROW.get(mend.name, ("", ""))
+        machine.operators = [one for one in operators if not names or one.name in names.split("|")]
+        machine.types = types.split() or machine.types
     ignored: set[str] = set()
     lake = asked = drawn = 0
     while asked < statements:
@@ -201,6 +204,29 @@ _CHECKS: Final[Sequence[tuple[str, str, Sequence[_Change]]]] = (
     ("push_nulls_down", r"struct", [(log_tail, "push_nulls_down", _same_rows), (source, "push_nulls_down", _same_rows)]),
 )  # fmt: skip
 """Checks of plans, options of DataFusion and mends of Lance: the texts that they concern, and what they are without."""
+
+
+_NARROW: Final[Mapping[str, tuple[str, str]]] = {
+    "computed_lists": ("IN many", ""),
+    "compare_floats": ("=|<|<=|>|>=|<>", "float double"),
+    "decimal_elements": ("ANY of a list", "list_decimal"),
+    "enable_leaf_expression_pushdown": ("+|upper|abs|*", "struct"),
+    "extremes": ("negative|abs|+", "float double vector"),
+    "fractions": ("cast to timestamp 4", ""),
+    "integer_arithmetic": ("+|-|*", "int8 int16 uint8 uint16 uint32"),
+    "json_values": ("json text|json number|LIKE", "json"),
+    "lossy_casts": ("cast to INT|cast to DECIMAL(10, 0)|=|<", "double decimal_10_2 decimal_18_3"),
+    "multiplied_intervals": ("+ days", ""),
+    "null_replacements": ("nvl|ifnull|nvl2", ""),
+    "number_texts": ("=|<|CASE of values|coalesce", "decimal_10_2 decimal_10_0 decimal_5_4"),
+    "read_texts": ("to_timestamp_seconds()|to_timestamp_micros()|to_timestamp()", ""),
+    "real_literals": ("=|IN|CASE of values|coalesce", "float vector"),
+    "row_values": ("rows <|rows =", ""),
+    "skip_physical_aggregate_schema_check": ("IS TRUE|IS NOT FALSE|IS UNKNOWN", "boolean int64"),
+    "uuids": ("cast to uuid|=|IN", "uuid"),
+    "wide_decimals": ("=|<|>|CASE of values", "decimal_38_2 decimal_38_10 decimal_5_4"),
+}
+"""Operators and types, of which there are few, that a mend concerns where its patterns are found in most texts."""
 
 
 def main() -> int:
