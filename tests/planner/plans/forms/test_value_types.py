@@ -137,4 +137,4 @@ def test_a_result_that_values_would_change_is_not_said_to_be_an_altered_table(ju
 def test_a_statement_is_not_answered_without_its_corrections(judged: Judged) -> None:
     # DataFusion alone takes ^ for an exclusive OR, and nvl() for a text.
     with pytest.raises(InvalidInputError, match="Cannot cast string"):
-        judged.engine.prepare("SELECT id ^ 2 AS p, nvl(id, '1.104') AS q FROM t")
+        judged.engine.execute("SELECT id ^ 2 AS p, nvl(id, '1.104') AS q FROM t").read_all()
