@@ -241,7 +241,7 @@ def _is_current(engine: QueryPlanner, write: PreparedRows, access: Access) -> bo
     if newest is not into.base and not into.is_compatible(newest):
         return False
     return all(
-        read.prepared is engine.prepare(read.query.sql, read.settings, access)
+        read.prepared is engine.prepare(read.query.sql, read.session.settings, access)
         for read in write.source_queries
     )
 

@@ -31,6 +31,7 @@ from lance_gateway.planner.plans.checks.unplanned_subqueries import (
     UNPLANNED,
     UnplannedSubqueryError,
     has_joined_subqueries,
+    has_subqueries,
 )
 from lance_gateway.planner.plans.dataframes import Frames
 from lance_gateway.planner.plans.errors import misses_columns, result_differs_error, schema_changed_error
@@ -150,16 +151,19 @@ class CheckedQuery:
             return
         if types:
             # A condition on NULL, which stands for the parameters in the other plan, leaves no subquery.
-            with_placeholders = frames.plan(bound, run, None, catalog, typing=True)
             with suppress(InvalidInputError):  # of types that are not known without values
-                frames.refuse_unplanned(with_placeholders, bound, run)
-            if misses_columns(frames.try_optimizing(with_placeholders)):
-                raise UnplannedSubqueryError(UNPLANNED)
+                with_placeholders = frames.plan(bound, run, None, catalog, typing=True)
+                with suppress(InvalidInputError):
+                    frames.refuse_unplanned(with_placeholders, bound, run)
+                # It has no type of a parameter in a branch of a set operation either.
+                failure = frames.try_optimizing(with_placeholders)
+                if has_subqueries(with_placeholders) and misses_columns(failure):
+                    raise UnplannedSubqueryError(UNPLANNED)
         frames.refuse_unplanned(frame, bound, run)
         if not (INVOLVED.search(text) and has_joined_subqueries(frame)):
             return
         values = represent_types(types)
-        failure: Exception | None = None
+        failure = None
         for pushdown in (True, False):
             attempt = QueryRun(self._settings, frames.visibility, RunControl())
             try:

@@ -65,7 +65,8 @@ _WRAPPERS = re.compile(
 )
 
 _NO_NANOSECONDS = re.compile(
-    r"to Nanosecond\b|to Timestamp\(ns|Overflow happened on: -?\d+ \* 1000|Timestamp -?\d+ out of range"
+    r"to Nanosecond\b|to Timestamp\(ns|Overflow happened on: -?\d+ \* 1(?:000){1,3}\b"
+    r"|Timestamp -?\d+ out of range"
 )
 _MICROSECONDS = (
     "instants before 1678 and after 2261 have no nanoseconds: give them microseconds, as in "
@@ -109,6 +110,14 @@ _HINTS = (
     (
         re.compile(r"only support Literal types for field at idx: 1 in Window Function"),
         "lag and lead take a constant number of rows",
+    ),
+    (
+        re.compile(r"Cannot cast to Decimal\d+\(.*\)\. Overflowing on|Can't cast value .+ to type"),
+        "TRY_CAST gives NULL for what the type does not hold",
+    ),
+    (
+        re.compile(r"Overflow happened on: |is too large to store in a Decimal"),
+        "the result has more digits than its type: compute with doubles, as in CAST(x AS DOUBLE) * y",
     ),
     (
         re.compile(r"Cannot create filter with non-boolean predicate"),

@@ -17,7 +17,8 @@ from datafusion.expr import Subquery, SubqueryAlias
 from datafusion.plan import LogicalPlan
 
 from lance_gateway.memwal.errors import UnsupportedError
-from lance_gateway.planner.bridge.plan_reading import every_node, has_subqueries
+from lance_gateway.planner.bridge import plan_reading
+from lance_gateway.planner.bridge.plan_reading import every_node
 
 NESTED: Final = re.compile(r"\bselect\b.*\bselect\b", re.IGNORECASE | re.DOTALL)
 """A text that may have subqueries."""
@@ -58,6 +59,13 @@ def refuse_unplanned_subqueries(frame: DataFrame, with_values_joined: Callable[[
         raise UnplannedSubqueryError(UNPLANNED)
 
 
+def has_subqueries(frame: DataFrame) -> bool:
+    """Return whether the plan of a statement has subqueries, as it is before it is optimized."""
+    plan = frame.logical_plan()
+    is_lateral = any(isinstance(node.to_variant(), Subquery) for node in every_node(plan))
+    return is_lateral or _has_any(plan, _UNPLANNED | _VALUES)
+
+
 def has_joined_subqueries(frame: DataFrame) -> bool:
     """Return whether optimizing has made a join of a subquery, or left one that stands for a value.
 
@@ -70,4 +78,4 @@ def has_joined_subqueries(frame: DataFrame) -> bool:
 
 
 def _has_any(plan: LogicalPlan, kinds: frozenset[str]) -> bool:
-    return any(has_subqueries(node, kinds) for node in every_node(plan))
+    return any(plan_reading.has_subqueries(node, kinds) for node in every_node(plan))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Protocol, TypeAlias
 
@@ -46,7 +46,10 @@ _GUESSES: Final = (
     pa.list_(pa.float64()),
     pa.list_(pa.string()),
 )
-"""Types of which the first that fits is taken for all parameters whose type the text does not tell."""
+"""Types of which the first that fits is taken for all parameters whose type the text does not tell.
+
+Nested types of columns of the tables follow.
+"""
 
 
 def plan_with_types(
@@ -71,7 +74,7 @@ def plan_with_types(
         refusal = error
     lists = _find_lists(frames, bound, run, catalog)
     planned: _Planned | None = None
-    for guess in _GUESSES:
+    for guess in (*_GUESSES, *_list_nested_types(bound, catalog)):
         types = tuple(
             told.get(ordinal, lists.get(ordinal, guess)) for ordinal in range(bound.parameter_count)
         )
@@ -90,6 +93,17 @@ def plan_with_types(
         return planned  # what NULL is refused for, values may be taken for
     assert refusal is not None  # noqa: S101 - no guess has fitted
     raise translate_error(refusal, bound, run.failure) from refusal
+
+
+def _list_nested_types(bound: BoundStatement, catalog: VisibleCatalog) -> Collection[pa.DataType]:
+    """Return the structs, lists and maps that are types of columns, once each."""
+    columns = [
+        field.type
+        for one in bound.references
+        for field in catalog.table(one.table, one.as_of).base.schema
+        if pa.types.is_nested(field.type)
+    ]
+    return dict.fromkeys(kind for kind in columns if kind not in _GUESSES)
 
 
 @dataclass(frozen=True)

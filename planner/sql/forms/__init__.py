@@ -16,7 +16,7 @@ from typing import Final
 
 from lance_gateway.planner.sql.forms.aggregates import counted_rows, opposite_orders, orders_within_groups
 from lance_gateway.planner.sql.forms.conditions import like_escapes, symmetric_ranges
-from lance_gateway.planner.sql.forms.functions import refused_functions, synonyms
+from lance_gateway.planner.sql.forms.functions import powers, refused_functions, synonyms
 from lance_gateway.planner.sql.forms.joins import columns_of_from, merged_columns, sides_of_joins
 from lance_gateway.planner.sql.forms.json_values import json_values
 from lance_gateway.planner.sql.forms.literals import based_integers, fractions, local_times, uuids
@@ -35,6 +35,7 @@ FORMS: Final[tuple[Rule, ...]] = (
     like_escapes,
     json_values,
     synonyms,
+    powers,
     time_formats,
     sides_of_joins,
     columns_of_from,

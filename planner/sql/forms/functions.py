@@ -187,3 +187,17 @@ def _extract(tree: Tree, call: exp.Anonymous) -> exp.Expr:
     pattern = "$2" if number else "'(' || $2 || ')'"
     match = f"coalesce((regexp_match($1, {pattern}))[{max(number, 1)}], '')"
     return fill(f"CASE WHEN $1 IS NOT NULL THEN {match} END", *arguments)
+
+
+@for_texts(r"\^")
+def powers(tree: Tree) -> None:
+    """Write `^` as a function.
+
+    DataFusion takes `^` for the exclusive OR of bits.
+
+        SELECT 2 ^ 3
+    ->  SELECT power(2, 3)
+    """
+    for power in reversed(list(tree.root.find_all(exp.Pow))):
+        operands = [power.this.unnest().copy(), power.expression.unnest().copy()]
+        tree.replace(power, exp.Anonymous(this="power", expressions=operands))

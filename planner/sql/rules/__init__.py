@@ -17,17 +17,18 @@ from cachetools import LRUCache
 
 from lance_gateway.planner.sql.rules.decimals import (
     ceilings,
-    decimal_elements,
     decimal_literals,
     decimals_as_doubles,
     rounded_decimals,
     wide_decimals,
 )
+from lance_gateway.planner.sql.rules.elements import listed_numbers
 from lance_gateway.planner.sql.rules.functions import (
     defaults_of_rows,
     dotted_fields,
     matched_texts,
     padded_texts,
+    sets_of_texts,
 )
 from lance_gateway.planner.sql.rules.keys import (
     cast_keys,
@@ -45,11 +46,12 @@ from lance_gateway.planner.sql.rules.lists import (
     separate_lists,
 )
 from lance_gateway.planner.sql.rules.numbers import (
+    computed_counts,
     integer_arithmetic,
     logarithms,
     number_texts,
-    powers,
     real_literals,
+    signed_zeros,
 )
 from lance_gateway.planner.sql.rules.subqueries import (
     outer_qualifiers,
@@ -82,13 +84,13 @@ RULES: Final[tuple[Rule, ...]] = (
     outer_qualifiers,
     separate_lists,
     computed_lists,
-    powers,
     null_replacements,
     logarithms,
+    computed_counts,
     listed_arrays,
     number_texts,
     decimal_literals,
-    decimal_elements,
+    listed_numbers,
     decimals_as_doubles,
     real_literals,
     rounded_decimals,
@@ -105,8 +107,10 @@ RULES: Final[tuple[Rule, ...]] = (
     mixed_bytes,
     lossy_casts,
     integer_arithmetic,
+    signed_zeros,
     disjoint_lists,
     matched_texts,
+    sets_of_texts,
     contained_lists,
     repeated_groups,
     windows_of_times,

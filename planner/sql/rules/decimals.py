@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
@@ -23,11 +23,11 @@ from lance_gateway.planner.sql.tree.groups import (
 )
 from lance_gateway.planner.sql.tree.tree import Tree, find_family, for_texts
 
-_MAX_DIGITS: Final = 38
+MAX_DIGITS: Final = 38
 _MAX_COMPARED_DIGITS: Final = 76
 
 
-@for_texts(r"\.\d", r"decimal|numeric|\bdec\b")
+@for_texts(r"\.\d", r"decimal|numeric|\bdec\b|\bgcd\b|\blcm\b")
 def decimal_literals(tree: Tree) -> None:
     """Write a literal with a fraction as a decimal beside a decimal.
 
@@ -40,11 +40,13 @@ def decimal_literals(tree: Tree) -> None:
     for group in find_groups(tree):
         literals = [one for member in group.members for one in find_literals(member) or ()]
         others = [member for member in group.members if not find_literals(member)]
-        if not literals or not tree.may_mix(others, "decimal"):
+        # Divisors and multiples of a fraction are those of a decimal, also beside integers.
+        is_divided = isinstance(group.node, exp.Anonymous) and group.use is Use.COMPUTED
+        if not literals or not (is_divided or tree.may_mix(others, "decimal")):
             continue
         kinds = [tree.find_type(member) for member in others]
-        most = _MAX_COMPARED_DIGITS if group.is_condition else _MAX_DIGITS
-        _replace_literals(tree, literals, kinds, most)
+        most = _MAX_COMPARED_DIGITS if group.is_condition else MAX_DIGITS
+        _replace_literals(tree, literals, kinds, most, is_exact=is_divided)
     for branches in find_unions(tree):
         for at in range(len(branches[0].fields)):
             found = [find_literals(branch.items[at]) if branch.items else None for branch in branches]
@@ -54,16 +56,29 @@ def decimal_literals(tree: Tree) -> None:
                 for branch, literals in zip(branches, found, strict=True)
                 if not literals
             ]
-            _replace_literals(tree, united, kinds, _MAX_DIGITS)
+            _replace_literals(tree, united, kinds, MAX_DIGITS)
 
 
 def _replace_literals(
-    tree: Tree, literals: Sequence[exp.Literal], kinds: Sequence[pa.DataType | None], most: int
+    tree: Tree,
+    literals: Sequence[exp.Literal],
+    kinds: Sequence[pa.DataType | None],
+    most: int,
+    *,
+    is_exact: bool = False,
 ) -> None:
-    """Replace literals beside decimals, if no floats are beside them and decimals hold them."""
+    """Replace literals beside decimals, if no floats are beside them and decimals hold them.
+
+    Args:
+        tree: of the query.
+        literals: numbers with a fraction.
+        kinds: of what is beside them.
+        most: digits of a literal.
+        is_exact: whether they are decimals beside integers, too.
+    """
     families = {find_family(kind) for kind in kinds if kind is not None}
-    fits = all(_count_digits(one)[0] <= most for one in literals)
-    if "decimal" in families and "floating" not in families and fits:
+    fits = all(count_digits(one)[0] <= most for one in literals)
+    if (is_exact or "decimal" in families) and "floating" not in families and fits:
         for literal in literals:
             tree.replace(literal, _write_decimal(literal))
 
@@ -89,52 +104,19 @@ def find_literals(member: exp.Expr) -> Sequence[exp.Literal] | None:
     return None if None in found else [one for literals in found for one in literals or ()]
 
 
-def _count_digits(literal: exp.Literal) -> tuple[int, int]:
+def count_digits(literal: exp.Literal) -> tuple[int, int]:
     """Return the precision and the scale of a number."""
     whole, _, fraction = literal.name.partition(".")
     return max(len(whole.lstrip("0")) + len(fraction), 1), len(fraction)
 
 
 def _write_decimal(literal: exp.Literal) -> exp.Expr:
-    precision, scale = _count_digits(literal)
-    if precision > _MAX_DIGITS:
+    precision, scale = count_digits(literal)
+    if precision > MAX_DIGITS:
         return parse_expression(f"arrow_cast('{literal.name}', 'Decimal256({precision}, {scale})')")
     cast = parse_expression(f"CAST(NULL AS DECIMAL({precision}, {scale}))")
     cast.set("this", exp.Literal.string(literal.name))
     return cast
-
-
-_LOOKUPS: Final = frozenset(
-    f"{kind}_{what}" for kind in ("ARRAY", "LIST") for what in ("HAS", "CONTAINS", "POSITION", "REMOVE")
-)
-
-
-@for_texts(r"array_|list_|\bany\b|\bsome\b", r"decimal", r"\.\d")
-def decimal_elements(tree: Tree) -> None:
-    """Give a literal the type of the decimals in a list, if that holds its digits.
-
-    DataFusion finds no function for a list of decimals and a double, or a decimal of other digits.
-
-        SELECT id FROM p WHERE array_has(prices, 4.44)
-    ->  SELECT id FROM p WHERE array_has(prices, CAST('4.44' AS DECIMAL(10, 2)))
-    """
-    for values, element in list(_find_pairs(tree)):
-        if isinstance(element, exp.Literal) and find_literals(element):
-            kind = tree.find_type(values)
-            item = kind.value_type if kind is not None and pa.types.is_list(kind) else None
-            digits = len(element.name.partition(".")[2])
-            if item is not None and pa.types.is_decimal(item) and digits <= item.scale:
-                target = exp.DataType.build(f"DECIMAL({item.precision}, {item.scale})")
-                tree.replace(element, exp.Cast(this=exp.Literal.string(element.name), to=target))
-
-
-def _find_pairs(tree: Tree) -> Iterator[tuple[exp.Expr, exp.Expr]]:
-    """Yield lists, each with what is looked for in it."""
-    for node in tree.root.find_all(exp.EQ, exp.Anonymous):
-        if isinstance(node, exp.EQ) and isinstance(node.expression, exp.Any):
-            yield node.expression.this.unnest(), node.this
-        elif isinstance(node, exp.Anonymous) and node.name.upper() in _LOOKUPS and len(node.expressions) > 1:
-            yield node.expressions[0], node.expressions[1]
 
 
 _LARGE: Final = re.compile(r"\d{19}")
@@ -158,7 +140,8 @@ def decimals_as_doubles(tree: Tree) -> None:
     if is_large or any(_LARGE.search(one.name) for one in tree.root.find_all(exp.Literal)):
         unify_types(tree, ("integer", "floating"), _choose)
     for group in find_groups(tree):
-        if group.use is Use.COMPUTED and tree.may_mix(group.members, "decimal", "floating"):
+        is_arithmetic = group.use is Use.COMPUTED and isinstance(group.node, exp.Binary)
+        if is_arithmetic and tree.may_mix(group.members, "decimal", "floating"):
             kinds = [tree.find_type(member) for member in group.members]
             for member, cast in zip(group.members, _choose(kinds), strict=True):
                 if cast is not None and pa.float64() not in kinds:
@@ -179,7 +162,7 @@ def _cast_to_double(expression: exp.Expr) -> exp.Expr:
     return exp.Cast(this=expression, to=exp.DataType(this=exp.DType.DOUBLE))
 
 
-_MAX_WIDE_DIGITS: Final = 76
+MAX_WIDE_DIGITS: Final = 76
 _INTEGER_DIGITS: Final = {8: 3, 16: 5, 32: 10, 64: 20}
 
 
@@ -197,19 +180,19 @@ def wide_decimals(tree: Tree) -> None:
         if not group.is_condition or not tree.may_mix(group.members, "decimal"):
             continue
         kinds = [tree.find_type(member) for member in group.members]
-        sizes = [None if kind is None else _count_needed_digits(kind) for kind in kinds]
+        sizes = [None if kind is None else count_needed_digits(kind) for kind in kinds]
         known = [size for size in sizes if size is not None]
         if len(known) < 2 or not any(kind is not None and pa.types.is_decimal(kind) for kind in kinds):
             continue
         whole, scale = max(size[0] for size in known), max(size[1] for size in known)
-        if not _MAX_DIGITS < whole + scale <= _MAX_WIDE_DIGITS:
+        if not MAX_DIGITS < whole + scale <= MAX_WIDE_DIGITS:
             continue
         for member, size in zip(group.members, sizes, strict=True):
             if size is not None:
-                recast(tree, member, partial(cast_to, kind=pa.decimal256(_MAX_WIDE_DIGITS, scale)))
+                recast(tree, member, partial(cast_to, kind=pa.decimal256(MAX_WIDE_DIGITS, scale)))
 
 
-def _count_needed_digits(kind: pa.DataType) -> tuple[int, int] | None:
+def count_needed_digits(kind: pa.DataType) -> tuple[int, int] | None:
     """Return how many digits values have before and behind the point; None of other types."""
     if pa.types.is_decimal(kind):
         return kind.precision - kind.scale, kind.scale
@@ -265,7 +248,7 @@ def ceilings(tree: Tree) -> None:
             kind is not None
             and pa.types.is_decimal128(kind)
             and kind.scale > 0
-            and kind.precision < _MAX_DIGITS
+            and kind.precision < MAX_DIGITS
         ):
             target = exp.DataType.build(f"DECIMAL({kind.precision + 1}, {kind.scale})")
             tree.replace(value, exp.Cast(this=value.copy(), to=target))

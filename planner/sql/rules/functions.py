@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+import pyarrow as pa
 from sqlglot import exp
 
 from lance_gateway.planner.sql.tree.dialect import parse_expression
-from lance_gateway.planner.sql.tree.groups import replace_value
+from lance_gateway.planner.sql.tree.groups import cast_to, replace_value
 from lance_gateway.planner.sql.tree.tree import Tree, for_texts
 
 _PADDING: Final = frozenset({"lpad", "rpad"})
@@ -75,6 +76,20 @@ def _find_patterns(root: exp.Expr) -> Iterator[exp.Expr]:
             yield node.expression
         elif isinstance(node, exp.Anonymous) and node.name.casefold() == "regexp_like":
             yield from node.expressions[1:2]
+
+
+@for_texts(r"\bfind_in_set\s*\(", r"large_?(?:utf8|string)")
+def sets_of_texts(tree: Tree) -> None:
+    """Look for a text in a set as for one that is not large; of large constants, DataFusion makes no plan.
+
+        SELECT find_in_set(large, $1) FROM t
+    ->  SELECT find_in_set(arrow_cast(large, 'Utf8'), arrow_cast($1, 'Utf8')) FROM t
+    """
+    for call in list(tree.root.find_all(exp.Anonymous))[::-1]:
+        for argument in call.expressions if call.name.casefold() == "find_in_set" else ():
+            kind = tree.find_type(argument)
+            if kind is not None and pa.types.is_large_string(kind):
+                tree.replace(argument, cast_to(argument.copy(), pa.string()))
 
 
 _NEIGHBOURS: Final = frozenset({"lag", "lead"})

@@ -137,8 +137,9 @@ _PLAIN: Final = (exp.Add, exp.Sub, exp.Mul)
 _PARTIAL: Final = frozenset({"LN", "LOG", "LOG2", "LOG10", "SQRT", "ACOS", "ASIN", "ACOSH", "ATANH"})
 """Functions of some numbers alone, whose order is not even derived rightly from a column."""
 
-_NEVER_NULL: Final = (exp.Is, exp.Not, exp.Case, exp.NullSafeEQ, exp.NullSafeNEQ)
-"""What may be known not to be NULL: `coalesce` of it is left out."""
+
+_NEVER_NULL: Final = (exp.Case, exp.Predicate, exp.Not, exp.Connector)
+"""What may give no NULL, whatever it is made of."""
 
 
 @for_texts(r"\border\s+by\b|\bpartition\s+by\b")
@@ -155,10 +156,13 @@ def computed_sort_keys(tree: Tree) -> None:
     nested = {column.name for column in tree.columns if pa.types.is_nested(column.type)}
     for key in list(_find_keys(tree.root)):
         if _is_misleading(key, nested):
-            null, value = _write_null(tree, key), key.copy()
-            if isinstance(key.unnest(), _NEVER_NULL):
-                value = exp.Anonymous(this="nullif", expressions=[value, null.copy()])
-            tree.replace(key, exp.Anonymous(this="coalesce", expressions=[value, null]))
+            value: exp.Expr = key.copy()
+            kind = tree.find_type(key) if isinstance(key.unnest(), _NEVER_NULL) else None
+            if kind is not None and not pa.types.is_nested(kind) and find_family(kind) != "bytes":
+                # DataFusion leaves out a coalesce of what is never NULL.
+                value = exp.Anonymous(this="nullif", expressions=[value, exp.Null()])
+            hidden = exp.Anonymous(this="coalesce", expressions=[value, _write_null(tree, key)])
+            tree.replace(key, hidden)
 
 
 def _write_null(tree: Tree, key: exp.Expr) -> exp.Expr:

@@ -232,32 +232,37 @@ _GROWING: Final = {
 _QUANTIFIED: Final = r"\b(?:any|some|all)\s*\(\s*(?:array\b|make_array\b|\[)"
 
 
-@for_texts(
-    rf"{_QUANTIFIED}|fixed_?size_?list",
-    rf"{_QUANTIFIED}|_(?:append|prepend|push)",
-)
+@for_texts(rf"{_QUANTIFIED}|_(?:append|prepend|push)|\|\|", r"list|array|\[")
 def listed_arrays(tree: Tree) -> None:
     """Compare with the values of an array one by one, since an array has one type.
 
         SELECT id FROM p WHERE price = ANY (ARRAY[1.1, 4.44]) AND price <> ALL (ARRAY[9.95])
     ->  SELECT id FROM p WHERE price IN (1.1, 4.44) AND price NOT IN (9.95)
 
-    DataFusion adds an element to the elements that lie below a vector that is NULL.
+    DataFusion adds an element to the elements that lie below a list that is NULL.
 
-        SELECT array_append(v, 1) FROM t
-    ->  SELECT array_append(CASE WHEN v IS NOT NULL THEN arrow_cast(v, 'List(Float32)') END, 1) FROM t
+        SELECT array_append(v, 1), v || 1 FROM t
+    ->  SELECT array_append(coalesce(v, arrow_cast([], 'List(Int64)')), 1), array_append(..) FROM t
     """
+    for pipe in list(tree.root.find_all(exp.DPipe))[::-1]:
+        operands = [pipe.this, pipe.expression]
+        are_lists = [_is_list(tree, one) for one in operands]
+        if any(are_lists):
+            name = "array_concat" if all(are_lists) else f"array_{'append' if are_lists[0] else 'prepend'}"
+            tree.replace(
+                pipe, exp.Anonymous(this=name, expressions=[one.unnest().copy() for one in operands])
+            )
     for call in list(tree.root.find_all(exp.Anonymous))[::-1]:
         at = _GROWING.get(call.name.casefold())
-        if at is not None and len(call.expressions) == 2:
-            kind = tree.find_type(call.expressions[at])
-            if kind is not None and pa.types.is_fixed_size_list(kind):
-                vector = call.expressions[at]
-                branch = exp.If(
-                    this=vector.copy().is_(exp.null()).not_(),
-                    true=cast_to(vector.copy(), pa.list_(kind.value_type)),
-                )
-                tree.replace(vector, exp.Case(ifs=[branch]))
+        if at is None or len(call.expressions) != 2 or _is_constant(values := call.expressions[at]):
+            continue
+        kind = tree.find_type(values)
+        if kind is not None and _is_list(tree, values):
+            is_vector = pa.types.is_fixed_size_list(kind)
+            kind = pa.list_(kind.value_type) if is_vector else kind
+            copies = cast_to(values.copy(), kind) if is_vector else values.copy()
+            empty = cast_to(exp.Array(expressions=[]), kind)
+            tree.replace(values, exp.Anonymous(this="coalesce", expressions=[copies, empty]))
     for node in list(tree.root.find_all(exp.EQ, exp.NEQ))[::-1]:
         quantified = node.expression
         of_all = isinstance(node, exp.NEQ)
@@ -269,6 +274,12 @@ def listed_arrays(tree: Tree) -> None:
         if values:
             found = exp.In(this=node.this.copy(), expressions=[value.copy() for value in values])
             tree.replace(node, exp.Not(this=found) if of_all else found)
+
+
+def _is_list(tree: Tree, values: exp.Expr) -> bool:
+    kind = tree.find_type(values) if tree.may_mix([values], "other") else None
+    tests = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+    return kind is not None and any(is_one(kind) for is_one in tests)
 
 
 def _list_values(array: exp.Expr) -> list[exp.Expr]:

@@ -1,7 +1,8 @@
-"""Integers, REALs, powers and logarithms, and texts of digits beside them."""
+"""Integers, REALs, zeros and logarithms, and texts of digits beside them."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from functools import partial
@@ -13,20 +14,6 @@ from sqlglot import exp
 from lance_gateway.planner.sql.rules.decimals import find_literals
 from lance_gateway.planner.sql.tree.groups import Use, find_groups, find_unions, recast
 from lance_gateway.planner.sql.tree.tree import Family, Tree, find_family, for_texts
-
-
-@for_texts(r"\^")
-def powers(tree: Tree) -> None:
-    """Write `^` as a function.
-
-    DataFusion takes `^` for the exclusive OR of bits.
-
-        SELECT 2 ^ 3
-    ->  SELECT power(2, 3)
-    """
-    for power in reversed(list(tree.root.find_all(exp.Pow))):
-        operands = [power.this.unnest().copy(), power.expression.unnest().copy()]
-        tree.replace(power, exp.Anonymous(this="power", expressions=operands))
 
 
 @for_texts(r"\blog\s*\(")
@@ -51,9 +38,43 @@ def logarithms(tree: Tree) -> None:
             tree.replace(call, exp.Paren(this=quotient))
 
 
-@for_texts(r"(?:\bu?int(?:8|16|32)\b|\buint64\b|\b(?:tinyint|smallint|int|integer|unsigned)\b)", r"[-+*]")
+_COUNTS: Final = frozenset(
+    f"{kind}_{what}" for kind in ("array", "list") for what in ("length", "ndims", "position", "indexof")
+) | {"cardinality", "row_number", "rank", "dense_rank", "ntile"}
+_COMPUTING: Final = (
+    *(exp.Anonymous, exp.Bracket, exp.Slice, exp.Case, exp.If),
+    *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg),
+)
+
+
+@for_texts(
+    r"\b(?:(?:array|list)_(?:length|ndims|position|indexof)|cardinality|row_number|\w*rank|ntile)\s*\("
+)
+def computed_counts(tree: Tree) -> None:
+    """Compute with numbers of elements and of rows as BIGINT.
+
+    DataFusion has no sign for them, so that it finds no function for `l[array_length(l)]`, and gives decimals
+    for what is computed of them.
+
+        SELECT l[array_length(l)], row_number() OVER (ORDER BY id) - 1 FROM t
+    ->  SELECT l[CAST(array_length(l) AS BIGINT)], CAST(row_number() OVER (ORDER BY id) AS BIGINT) - 1 FROM t
+    """
+    for node in list(reversed(tree.nodes)):
+        call = node.this if isinstance(node, exp.Window) else node
+        if not isinstance(call, exp.Anonymous) or call.name.casefold() not in _COUNTS:
+            continue
+        if isinstance(_skip_parens(node.parent), _COMPUTING):
+            tree.replace(node, _cast(node.copy(), "BIGINT"))
+
+
+@for_texts(
+    r"(?:\bu?int(?:8|16|32)\b|\buint64\b|\b(?:tinyint|smallint|int|integer|unsigned)\b)",
+    r"[-+*]|\bgcd\b|\blcm\b",
+)
 def integer_arithmetic(tree: Tree) -> None:
     """Add, subtract and multiply integers as BIGINT, and unsigned ones of 64 bits as decimals.
+
+    Divisors and multiples of unsigned integers of 64 bits are decimals, too.
 
     DataFusion wraps around: 100000 * 100000 of INT columns is 1410065408, and 1 - 4 without signs 4294967293.
 
@@ -61,21 +82,31 @@ def integer_arithmetic(tree: Tree) -> None:
     ->  SELECT CAST(a AS BIGINT) * CAST(b AS BIGINT) FROM t
     """
     for group in find_groups(tree):
-        is_exact = isinstance(group.node, exp.Add | exp.Sub | exp.Mul)
+        is_exact = isinstance(group.node, exp.Add | exp.Sub | exp.Mul | exp.Anonymous)
         if group.use is not Use.COMPUTED or not is_exact or not tree.may_mix(group.members, "integer"):
             continue
         kinds = [tree.find_type(member) for member in group.members]
-        target = _choose_type(kinds)
+        target = _choose_type(kinds, has_signs=isinstance(group.node, exp.Anonymous))
         if target is not None:
             for member in group.members:
                 recast(tree, member, partial(_cast, target=target))
+    for negation in list(tree.root.find_all(exp.Neg))[::-1]:
+        kind = tree.find_type(negation.this) if tree.may_mix([negation.this], "integer") else None
+        if kind is not None and pa.types.is_unsigned_integer(kind):
+            target = "DECIMAL(20, 0)" if kind == pa.uint64() else "BIGINT"
+            tree.replace(negation.this, _cast(negation.this.copy(), target))
 
 
-def _choose_type(kinds: Sequence[pa.DataType | None]) -> str | None:
-    """Return the type that holds all results; None where nothing is to be cast."""
+def _choose_type(kinds: Sequence[pa.DataType | None], *, has_signs: bool) -> str | None:
+    """Return the type that holds all results; None where nothing is to be cast.
+
+    Args:
+        kinds: of the operands.
+        has_signs: whether an unsigned integer of 64 bits is a decimal also beside one with a sign.
+    """
     if not all(kind is not None and pa.types.is_integer(kind) for kind in kinds):
         return None
-    if pa.uint64() in kinds and all(map(pa.types.is_unsigned_integer, kinds)):
+    if pa.uint64() in kinds and (has_signs or all(map(pa.types.is_unsigned_integer, kinds))):
         return "DECIMAL(20, 0)"
     return "BIGINT" if all(kind is not None and kind.bit_width < 64 for kind in kinds) else None
 
@@ -178,3 +209,69 @@ def _replace_texts(
             continue
         number: exp.Expr = exp.Literal.number(digits if fraction else whole)
         tree.replace(text, exp.Neg(this=number) if sign == "-" else number)
+
+
+_ZERO: Final = r"(?<![\w.])0*\.?0+(?![\w.])"
+
+
+@for_texts(
+    r"double|float|real|\d\.\d|\.\d|\de",
+    r"\b(?:in\s*\((?!\s*(?:select|with)\b)|case\s+(?!when\b)|nullif\b)"
+    rf"|{_ZERO}.*\bor\b|\bor\b.*{_ZERO}",
+)
+def signed_zeros(tree: Tree) -> None:
+    """Compare 0.0 and -0.0 as equal numbers in lists, CASE and nullif.
+
+    DataFusion tells them apart in these, also in the list that it makes of equalities joined with OR.
+
+        SELECT f IN (0, 7), CASE f WHEN n THEN 1 END FROM t
+    ->  SELECT f IN (0, 7, -0.0), CASE f + CAST(0 AS DOUBLE) WHEN n THEN 1 END FROM t
+    """
+    for group in list(find_groups(tree)):
+        node, members = group.node, group.members
+        is_either = isinstance(node, exp.EQ) and isinstance(_skip_parens(node.parent), exp.Or)
+        is_listed = is_either or (isinstance(node, exp.In) and not node.args.get("query"))
+        is_returned = isinstance(node, exp.Case | exp.Anonymous)
+        if group.use is not Use.COMPARED or not (is_listed or is_returned):
+            continue
+        if is_either and _find_value(members[0]) is not None:
+            members = members[::-1]
+        values = [_find_value(one) for one in members[1:]]
+        if (0.0 not in values and (None not in values or is_either)) or not tree.may_mix(members, "floating"):
+            continue
+        if is_listed and None not in values:
+            kind = tree.find_type(members[0])
+            if kind is not None and pa.types.is_floating(kind):
+                zeros = [one for one, value in zip(members[1:], values, strict=True) if value == 0]
+                other: exp.Expr = exp.Literal.number("0.0")
+                other = other if any(one.find(exp.Neg) for one in zeros) else exp.Neg(this=other)
+                if kind == pa.float32():
+                    other = exp.Cast(this=other, to=exp.DataType(this=exp.DType.FLOAT))
+                operand, *listed = (one.copy() for one in members)
+                tree.replace(node, exp.In(this=operand, expressions=[*listed, other]))
+            continue
+        for member in members:
+            kind = tree.find_type(member) if _find_value(member) is None else None
+            if kind is not None and pa.types.is_floating(kind):
+                target = exp.DataType(this=exp.DType.FLOAT if kind == pa.float32() else exp.DType.DOUBLE)
+                zero = exp.Cast(this=exp.Literal.number("0"), to=target)
+                value = exp.paren(member.copy()) if isinstance(member, exp.Binary) else member.copy()
+                tree.replace(member, exp.Add(this=value, expression=zero))
+
+
+def _skip_parens(node: exp.Expr | None) -> exp.Expr | None:
+    while isinstance(node, exp.Paren):
+        node = node.parent
+    return node
+
+
+def _find_value(member: exp.Expr) -> float | None:
+    """Return the value of a constant number without its sign, NaN for NULL; None for other expressions."""
+    while isinstance(member, exp.Paren | exp.Neg | exp.Cast):
+        member = member.this
+    if isinstance(member, exp.Null):
+        return math.nan
+    try:
+        return float(member.name) if isinstance(member, exp.Literal) else None
+    except ValueError:
+        return None

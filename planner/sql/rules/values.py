@@ -13,6 +13,7 @@ from lance_gateway.planner.sql.tree.dialect import parse_expression
 from lance_gateway.planner.sql.tree.groups import (
     Cast,
     Kinds,
+    Use,
     cast_to,
     find_groups,
     find_unions,
@@ -54,7 +55,7 @@ _UNIFYING: Final = (
 
 @for_texts(
     rf"{_UNIFYING}|\b(?:bool|boolean|true|false)\b|{_CLAUSES}",
-    rf"{_UNIFYING}|\bbetween\b|{_CLAUSES}",
+    rf"{_UNIFYING}|\bbetween\b|{_CLAUSES}|\b(?:bool|true|false)\b.*(?:[=<>]|\bin\b|\bdistinct\b)",
     r"['$]",
 )
 def untyped_values(tree: Tree) -> None:
@@ -68,7 +69,9 @@ def untyped_values(tree: Tree) -> None:
     ->  SELECT coalesce(day, arrow_cast('2024-07-01', 'Date32')) FROM t
     """
     for group in find_groups(tree):
-        if not isinstance(group.node, exp.Anonymous | exp.Array | exp.Case | exp.Between):
+        # Of values that it compares, DataFusion makes dates, times and numbers of texts, and no booleans.
+        is_compared = group.is_condition and not isinstance(group.node, exp.Case)
+        if group.use is Use.COMPUTED or isinstance(group.node, exp.Values):
             continue
         others = [member for member in group.members if not _may_be_untyped(member)]
         guesses = [tree.guess_families(member) for member in others]
@@ -81,7 +84,7 @@ def untyped_values(tree: Tree) -> None:
             kinds = {find_common_bytes(kinds)}
         if len(kinds) != 1 or pa.types.is_nested(kind := kinds.pop()) or find_family(kind) in _KEPT:
             continue
-        if isinstance(group.node, exp.Between) and not pa.types.is_boolean(kind):
+        if is_compared and not pa.types.is_boolean(kind):
             continue
         for member in filter(_may_be_untyped, group.members):
             if has_bytes or isinstance(member, exp.Literal) or tree.find_type(member) is None:

@@ -148,6 +148,8 @@ class DataFusion(Postgres):
     """DataFusion's dialect: PostgreSQL's, in which every function keeps its name and its arguments."""
 
     SUPPORTS_FIXED_SIZE_ARRAYS = True
+    # Indexes are left as they are: sqlglot adds to those that it takes for integers where it writes them.
+    INDEX_OFFSET = 0
 
     class Tokenizer(Postgres.Tokenizer):
         """Reads the words of DataFusion."""

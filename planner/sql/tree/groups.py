@@ -24,6 +24,8 @@ _GROUPING: Final = frozenset(
 )
 _FUNCTIONS: Final = frozenset({"COALESCE", "GREATEST", "LEAST", "NULLIF", "MAKE_ARRAY"})
 """Functions whose arguments are brought to one type."""
+_DIVISORS: Final = frozenset({"GCD", "LCM"})
+"""Functions that compute with whole numbers, or decimals."""
 
 Cast: TypeAlias = Callable[[exp.Expr], exp.Expr]
 """Makes an expression of another type of one."""
@@ -257,7 +259,9 @@ def _list_groups(node: exp.Expr) -> Iterator[Group]:
         yield Group(Use.RETURNED, node, results if default is None else [*results, default])
     elif isinstance(node, exp.Anonymous | exp.Array):
         name = "MAKE_ARRAY" if isinstance(node, exp.Array) else node.name.upper()
-        if name in _FUNCTIONS:
+        if name in _DIVISORS:
+            yield Group(Use.COMPUTED, node, node.expressions)
+        elif name in _FUNCTIONS:
             yield Group(Use.COMPARED if name == "NULLIF" else Use.RETURNED, node, node.expressions)
     elif isinstance(node, exp.Values):
         rows = [row.expressions for row in node.expressions if isinstance(row, exp.Tuple)]

@@ -147,6 +147,8 @@ def are_equal(ours: Any, theirs: Any, arrow: pa.DataType, *, digits: float = 1e-
         # Quotients and powers of decimals have 16 digits behind the point.
         least = 1e-15 if digits >= 1e-3 else 1e-300
         return math.isclose(ours, float(theirs), rel_tol=digits, abs_tol=least)
+    if isinstance(ours, Decimal) and isinstance(theirs, float):
+        return math.isclose(ours, theirs, rel_tol=digits)  # another engine has a double
     if isinstance(ours, Decimal | int) and isinstance(theirs, Decimal | int) and digits > 1e-13:
         return math.isclose(ours, theirs, rel_tol=1e-3, abs_tol=1e-3)
     return False

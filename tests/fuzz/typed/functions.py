@@ -39,7 +39,7 @@ _DIFFERENT = {
     "duckdb": {
         "to_char", "encode", "decode", "overlay", "contains", "position", "regexp_replace", "date_trunc", "array_slice", "array_resize",
         "array_position", "array_length", "to_timestamp", "log", "levenshtein", "array_has", "array_has_any", "array_has_all",
-        "strpos", "array_element", "md5", "sha256", "regexp_like", "round", "array_intersect", "array_distinct", "to_hex", "array_to_string", "substr", "substring", "string_to_array", "array_concat", "array_sort",
+        "strpos", "array_element", "md5", "sha256", "regexp_like", "round", "array_intersect", "array_distinct", "to_hex", "array_to_string", "substr", "substring", "string_to_array", "array_concat", "array_sort", "overlay", "split_part",
     },
 }  # fmt: skip
 """Functions that other engines have by this name and mean otherwise: docs/sql.md says how."""

@@ -7,7 +7,7 @@ What each must give follows from the values of the expression in `SELECT`, or fr
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -65,23 +65,26 @@ _all = _with(lambda _: True)
 _not_true = _with(lambda value: value is not True)
 
 
-def _sort_key(value: Any) -> tuple[Any, ...]:
-    """NULL is last, and NaN the greatest number."""
-    return (2,) if value is None else (1,) if value == "NaN" else (0, value)
+def _order(values: Iterable[Any]) -> Callable[[Any], tuple[Any, ...]]:
+    """NULL is last, and NaN the greatest number, where it is not one of several texts."""
+    are_texts = any(isinstance(one, str) and one != "NaN" for one in values)
+    return lambda value: (2,) if value is None else (1,) if value == "NaN" and not are_texts else (0, value)
 
 
 def _sorted(values: Values, _: int) -> Rows:
-    return [(key,) for key, _ in sorted(values.items(), key=lambda item: (_sort_key(item[1]), item[0]))]
+    sort_key = _order(values.values())
+    return [(key,) for key, _ in sorted(values.items(), key=lambda item: (sort_key(item[1]), item[0]))]
 
 
 def _sorted_down(values: Values, _: int) -> Rows:
     """The first three from behind, NULL first."""
     keys = sorted(values, key=lambda key: -key)
-    return [(key,) for key in sorted(keys, key=lambda key: _sort_key(values[key]), reverse=True)][:3]
+    sort_key = _order(values.values())
+    return [(key,) for key in sorted(keys, key=lambda key: sort_key(values[key]), reverse=True)][:3]
 
 
 def _extremes(values: Values, _: int) -> Rows:
-    there = sorted((one for one in values.values() if one is not None), key=_sort_key)
+    there = sorted((one for one in values.values() if one is not None), key=_order(values.values()))
     return [(there[0], there[-1], len(there))] if there else [(None, None, 0)]
 
 
@@ -104,8 +107,9 @@ def _totals(values: Values, _: int) -> Rows | None:
 
 
 def _ranks(values: Values, _: int) -> Rows:
-    ranked = sorted(map(_sort_key, values.values()))
-    return [(key, 1 + ranked.index(_sort_key(value))) for key, value in values.items()]
+    sort_key = _order(values.values())
+    ranked = sorted(map(sort_key, values.values()))
+    return [(key, 1 + ranked.index(sort_key(value))) for key, value in values.items()]
 
 
 def _before(values: Values, _: int) -> Rows:

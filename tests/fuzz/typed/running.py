@@ -649,7 +649,7 @@ def _are_close(some: list[tuple[Any, ...]], others: list[tuple[Any, ...]], digit
 
 def _is_close(one: Any, other: Any, *, digits: int) -> bool:
     is_float = isinstance(one, float) and isinstance(other, float)
-    return one == other or (is_float and math.isclose(one, other, rel_tol=2 * 10.0**-digits))
+    return one == other or (is_float and math.isclose(one, other, rel_tol=1.1 * 10.0 ** (1 - digits)))
 
 
 def _cells(rows: pa.Table, column: Column) -> list[Any]:

@@ -69,6 +69,18 @@ def test_a_syntax_error_has_a_place(sql: str, message: str) -> None:
     assert refusal(sql).startswith(f"Syntax error: {message}")
 
 
+@pytest.mark.parametrize(
+    ("sql", "way"),
+    [
+        ("CAST(CAST('NaN' AS DOUBLE) * id AS DECIMAL(5, 1))", "TRY_CAST gives NULL"),
+        ("CAST(CAST('inf' AS DOUBLE) * id AS INT)", "TRY_CAST gives NULL"),
+        ("CAST(1e30 AS DECIMAL(38, 2)) * CAST(1e18 AS DECIMAL(38, 2)) * id", r"CAST\(x AS DOUBLE\)"),
+    ],
+)
+def test_a_number_that_a_type_does_not_hold_has_a_way_out(sql: str, way: str) -> None:
+    assert re.search(way, refusal(f"SELECT {sql} FROM orders"))
+
+
 def test_a_pattern_that_is_computed_is_the_statements_fault() -> None:
     assert "unopened group" in refusal("SELECT 'a' ~ concat('a', ')') FROM orders")
     assert "did not compile: CompiledTooBig" in refusal(

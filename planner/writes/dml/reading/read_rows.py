@@ -114,9 +114,7 @@ class PlannedRows:
         read, table = self.read, self.target.name
 
         def regions(_writer: TableWriter) -> Collection[str]:
-            with read.query.relocate_errors():
-                values = read.query.values(parameters)
-                return read.prepared.find_matching_regions(table, values, read.settings, control)
+            return read.find_matching_regions(table, parameters, control)
 
         return ReadStep(regions, lambda: collect_rows(read.execute(parameters, control), table))
 

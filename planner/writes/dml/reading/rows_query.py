@@ -23,6 +23,7 @@ from lance_gateway.planner.bridge.types.parameter_types import infer_parameter_t
 from lance_gateway.planner.bridge.types.plain_types import (
     TypeSet,
     bind_values,
+    cast_values,
     normalize_schema,
     refuse_untyped,
 )
@@ -245,7 +246,7 @@ class RowsQuery:
 def conform(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     """Cast rows to the names and types of a schema, column by column."""
     columns = [
-        column if column.type.equals(field.type) else column.cast(field.type)
+        column if column.type.equals(field.type) else cast_values(column, field.type)
         for column, field in zip(rows.columns, schema, strict=True)
     ]
     return pa.Table.from_arrays(columns, schema=schema)

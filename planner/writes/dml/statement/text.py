@@ -307,9 +307,7 @@ class ReadSession:
             LanceGatewayError: the query is invalid; positions are those in the statement.
         """
         with query.relocate_errors():
-            return SourceQuery(
-                query, self.engine.prepare(query.sql, self.settings, self.access), self.settings
-            )
+            return SourceQuery(query, self.engine.prepare(query.sql, self.settings, self.access), self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -319,12 +317,12 @@ class SourceQuery:
     Attributes:
         query: the query, spliced from the statement.
         prepared: the prepared query.
-        settings: settings under which it was prepared, and runs.
+        session: session in which it was prepared, and runs.
     """
 
     query: SplicedQuery
     prepared: PreparedQuery
-    settings: SessionSettings
+    session: ReadSession
 
     @property
     def schema(self) -> pa.Schema:
@@ -343,7 +341,26 @@ class SourceQuery:
             LanceGatewayError: the query failed; positions are those in the statement.
         """
         with self.query.relocate_errors():
-            return self.prepared.execute(self.query.values(parameters), self.settings, control)
+            values = self.query.values(parameters)
+            return self._prepare_for(values).execute(values, self.session.settings, control)
+
+    def find_matching_regions(
+        self, table: str, parameters: Sequence[pa.Scalar], control: RunControl
+    ) -> Collection[str]:
+        """Return the regions of a table that may have rows of the query; see `PreparedQuery`."""
+        with self.query.relocate_errors():
+            values = self.query.values(parameters)
+            prepared = self._prepare_for(values)
+            return prepared.find_matching_regions(table, values, self.session.settings, control)
+
+    def _prepare_for(self, values: Sequence[pa.Scalar]) -> PreparedQuery:
+        """Prepare the query for the types of values, which may decide on what it means."""
+        if not values:
+            return self.prepared
+        session, kinds = self.session, [value.type for value in values]
+        typed = session.engine.prepare(self.query.sql, session.settings, session.access, bound=kinds)
+        # What becomes of the result was decided on by its types.
+        return typed if typed.schema.equals(self.prepared.schema) else self.prepared
 
 
 @dataclass(frozen=True, eq=False)

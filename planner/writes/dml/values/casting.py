@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_gateway.planner.bridge.types.plain_types import cast_values
 from lance_gateway.planner.sql.vector_text import read_vector
 
 _ZONE = r"(?i)([0-9]z|utc|:[0-9.:]*[+-][0-9]{2}(:?[0-9]{2})?)$"
@@ -120,7 +121,7 @@ def _cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
 
 def _cast_floats(values: pa.Array, kind: pa.DataType) -> pa.Array:
     if _types.is_decimal(values.type):
-        values = values.cast(pa.float64())
+        values = cast_values(values, pa.float64())
     # Rounding is allowed; overflow to infinity is not.
     floats = values.cast(kind, safe=False) if _types.is_floating(values.type) else values.cast(kind)
     if _types.is_floating(values.type) and kind.bit_width < values.type.bit_width:

@@ -9,7 +9,9 @@ import pytest
 
 from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError
 from lance_gateway.planner.bridge.types.plain_types import (
+    bind_value,
     bindable_type,
+    cast_values,
     check_types,
     conform,
     normalize_layout,
@@ -222,3 +224,13 @@ def test_uuids_are_written_as_sql_does(rows: slice) -> None:
     assert schema.types == [pa.string()]
     written = conform(batch.slice(rows.start, rows.stop - rows.start), schema)
     assert written["u"].to_pylist() == [one and str(one) for one in values[rows]]
+
+
+@pytest.mark.parametrize("precision", [38, 76])
+def test_a_decimal_becomes_the_nearest_double(precision: int) -> None:
+    exact = ["9.95", "0.0000001", "-12345678901234567890.12", "0.1234567891"]
+    kind = pa.decimal256(precision, 10) if precision > 38 else pa.decimal128(precision, 10)
+    values = pa.array([*map(Decimal, exact), None], kind)
+    assert cast_values(values, pa.float64()).to_pylist() == [*map(float, exact), None]
+    assert bind_value(1, values[0], pa.float64()).as_py() == 9.95
+    assert bind_value(1, values[0], pa.float32()).as_py() == pa.scalar(9.95, pa.float32()).as_py()

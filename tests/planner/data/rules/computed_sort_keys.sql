@@ -38,9 +38,9 @@ SELECT id, count(*) OVER (PARTITION BY coalesce(abs(lists.st.x), NULL), abs(list
 ## a list among lists
 SELECT id, rank() OVER (ORDER BY l IN (m)) FROM lists
 --
-SELECT id, rank() OVER (ORDER BY coalesce(l IN (m), NULL)) FROM lists
+SELECT id, rank() OVER (ORDER BY coalesce(nullif(l IN (m), NULL), NULL)) FROM lists
 
-## a test that is never NULL
-SELECT id, count(*) OVER (PARTITION BY sqrt(i) IS NULL ORDER BY id) FROM t
+## what is never NULL
+SELECT id, rank() OVER (ORDER BY CASE WHEN abs(f) > 1 THEN 1 ELSE 0 END, ln(f) IS NULL) AS a FROM p
 --
-SELECT id, count(*) OVER (PARTITION BY coalesce(nullif(sqrt(i) IS NULL, NULL), NULL) ORDER BY id) FROM t
+SELECT id, rank() OVER (ORDER BY coalesce(nullif(CASE WHEN abs(f) > 1 THEN 1 ELSE 0 END, NULL), NULL), coalesce(nullif(ln(f) IS NULL, NULL), NULL)) AS a FROM p

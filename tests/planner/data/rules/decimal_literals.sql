@@ -71,3 +71,8 @@ SELECT price FROM p UNION SELECT CAST('4.44' AS DECIMAL(3, 2)) EXCEPT (SELECT CA
 SELECT * FROM (VALUES (1.1), (4.44)) AS v(x)
 --
 SELECT * FROM (VALUES (1.1), (4.44)) AS v(x)
+
+## divisors and multiples
+SELECT gcd(price, 0.5) AS a, lcm(2.5, price) AS b, lcm(n, 1.1) AS c FROM p
+--
+SELECT gcd(price, CAST('0.5' AS DECIMAL(1, 1))) AS a, lcm(CAST('2.5' AS DECIMAL(2, 1)), price) AS b, lcm(n, CAST('1.1' AS DECIMAL(2, 1))) AS c FROM p

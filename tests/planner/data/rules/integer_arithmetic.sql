@@ -16,3 +16,13 @@ SELECT CAST(u AS BIGINT) + CAST(u AS BIGINT) AS x, CAST(CAST(n AS INT) AS BIGINT
 SELECT u - 1 AS x, n - n AS z, u / u AS q, f * u AS r FROM w, p
 --
 SELECT u - 1 AS x, n - n AS z, u / u AS q, f * u AS r FROM w, p
+
+## divisors and multiples
+SELECT gcd(v, 2) AS a, lcm(v, u) AS b, gcd(u, 2) AS c FROM w
+--
+SELECT gcd(CAST(v AS DECIMAL(20, 0)), CAST(2 AS DECIMAL(20, 0))) AS a, lcm(CAST(v AS DECIMAL(20, 0)), CAST(u AS DECIMAL(20, 0))) AS b, gcd(u, 2) AS c FROM w
+
+## negative values
+SELECT -u AS a, -v AS b, -i AS c FROM w, t
+--
+SELECT -CAST(u AS BIGINT) AS a, -CAST(v AS DECIMAL(20, 0)) AS b, -i AS c FROM w, t

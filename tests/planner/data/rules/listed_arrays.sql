@@ -13,6 +13,11 @@ SELECT id FROM p WHERE price > ANY (SELECT f FROM p) AND price IN (1, 2)
 SELECT id FROM p WHERE price > ANY (SELECT f FROM p) AND price IN (1, 2)
 
 ## vectors that get an element
-SELECT array_append(vec, 1) AS a, list_prepend(NULL, vec) AS b, array_append(l, 1) AS c FROM vectors, lists
+SELECT array_append(vec, 1) AS a, list_prepend(NULL, vec) AS b, array_append(l, 1) AS c, array_append([1], 1) AS d FROM vectors, lists
 --
-SELECT array_append(CASE WHEN vec IS NOT NULL THEN arrow_cast(vec, 'List(nullable Float32)') END, 1) AS a, list_prepend(NULL, CASE WHEN vec IS NOT NULL THEN arrow_cast(vec, 'List(nullable Float32)') END) AS b, array_append(l, 1) AS c FROM vectors, lists
+SELECT array_append(coalesce(arrow_cast(vec, 'List(nullable Float32)'), arrow_cast([], 'List(nullable Float32)')), 1) AS a, list_prepend(NULL, coalesce(arrow_cast(vec, 'List(nullable Float32)'), arrow_cast([], 'List(nullable Float32)'))) AS b, array_append(coalesce(l, arrow_cast([], 'List(nullable Int64)')), 1) AS c, array_append([1], 1) AS d FROM vectors, lists
+
+## operators
+SELECT l || m || 1 AS a, 1 || l AS b, 'a' || l[1] AS c FROM lists
+--
+SELECT array_append(coalesce(array_concat(l, m), arrow_cast([], 'List(nullable Int64)')), 1) AS a, array_prepend(1, coalesce(l, arrow_cast([], 'List(nullable Int64)'))) AS b, 'a' || l[1] AS c FROM lists

@@ -29,3 +29,8 @@ SELECT n, f FROM p WHERE CAST($1 AS BOOLEAN) UNION ALL SELECT $2, arrow_cast($3,
 SELECT flag BETWEEN 'false' AND flag AS x, day BETWEEN '2024-07-01' AND day AS y FROM mixed
 --
 SELECT flag BETWEEN arrow_cast('false', 'Boolean') AND flag AS x, day BETWEEN '2024-07-01' AND day AS y FROM mixed
+
+## booleans beside texts
+SELECT flag = 'true' AS x, flag IN ('f', NULL) AS y, 't' IS DISTINCT FROM flag AS z, day = '2024-07-01' AS d FROM mixed
+--
+SELECT flag = arrow_cast('true', 'Boolean') AS x, flag IN (arrow_cast('f', 'Boolean'), NULL) AS y, arrow_cast('t', 'Boolean') IS DISTINCT FROM flag AS z, day = '2024-07-01' AS d FROM mixed

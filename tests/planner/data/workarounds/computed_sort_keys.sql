@@ -14,3 +14,9 @@ SELECT x, rank() OVER (ORDER BY ln(x)) AS n FROM (VALUES (20.0)) AS t(x)
 SELECT abs(st['x']) AS x, count(*) OVER (PARTITION BY abs(st['x'])) AS n FROM (VALUES (struct(1 AS x))) AS t(st)
 --
 1 | 1
+
+## a window by CASE
+SELECT id, rank() OVER (ORDER BY CASE WHEN abs(a) > 3 THEN 1 ELSE 0 END) AS r FROM t WHERE id IN (2, 5)
+--
+2 | 1
+5 | 2

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import datetime, time
+from decimal import Decimal
 
 import lance
 import pyarrow as pa
@@ -9,7 +10,7 @@ import pytest
 
 from lance_gateway.memwal.rules import IS_UUID
 from lance_gateway.planner.access.rights import FULL_ACCESS
-from lance_gateway.planner.engine import QueryEngine, SessionSettings
+from lance_gateway.planner.engine import PreparedQuery, QueryEngine, SessionSettings
 from tests.support.judging.judged import Judged, open_judged
 from tests.support.judging.results import rows_of
 
@@ -168,6 +169,25 @@ def test_a_parameter_has_the_type_of_what_is_beside_it(
     condition: str, value: object, ids: list[tuple[int]], judged: Judged
 ) -> None:
     assert ask(judged.engine, f"SELECT id FROM t WHERE {condition} ORDER BY id", value) == ids
+
+
+@pytest.mark.parametrize(
+    ("branch", "value", "kind"),
+    [
+        ("CAST('1.10' AS DECIMAL(10, 2))", Decimal("1.5"), "decimal128(10, 2)"),
+        ("i + 1", 5, "int64"),
+        ("nvl(CAST(i AS DECIMAL(10, 2)), 1)", Decimal("1.5"), "decimal128(22, 2)"),
+        ("i", 1.5, "double"),
+        ("items", [], "list<item: struct<sku: string, n: int64>>"),
+    ],
+)
+def test_a_parameter_may_be_united_with_values(branch: str, value: object, kind: str, judged: Judged) -> None:
+    sql = f"SELECT id, {branch} AS x FROM t UNION ALL SELECT 9, $1 ORDER BY id"
+    scalar = pa.scalar(value, TABLE.schema.field("items").type if branch == "items" else None)
+    prepared = judged.engine.prepare_statement(sql, bound=[scalar.type])
+    assert isinstance(prepared, PreparedQuery)
+    rows = prepared.execute([scalar]).read_all()
+    assert (str(rows.schema.field("x").type), rows["x"].to_pylist()[-1]) == (kind, value)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
+from lance_gateway.memwal.errors import InvalidInputError
 from tests.support.judging.judged import Judged, open_judged
 
 LISTS = pa.list_(pa.int64())
@@ -80,6 +81,11 @@ def test_a_pattern_may_be_a_parameter(judged: Judged) -> None:
     assert rows.column("id").to_pylist() == [1]
 
 
-def test_a_power_keeps_its_name(judged: Judged) -> None:
+def test_a_logarithm_keeps_its_name(judged: Judged) -> None:
     """A rule does not show in the names of results."""
-    assert judged.engine.execute("SELECT 2 ^ 3").read_all().column_names == ["Int64(2) BIT_XOR Int64(3)"]
+    assert judged.engine.execute("SELECT log(2, 8)").read_all().column_names == ["log(Int64(2),Int64(8))"]
+
+
+def test_a_power_is_none_of_bits_where_it_does_not_fit(judged: Judged) -> None:
+    with pytest.raises(InvalidInputError, match=r"lcm\(Float64, Int64\)"):
+        judged.engine.execute("SELECT lcm(id ^ 2, 7) FROM t").read_all()

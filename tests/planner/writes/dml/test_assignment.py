@@ -22,6 +22,7 @@ FITTING: list[tuple[list[Any], pa.DataType | None, pa.DataType, list[Any]]] = [
     ([1.25], None, pa.decimal128(10, 2), [Decimal("1.25")]),
     (["1.5"], None, pa.decimal128(10, 2), [Decimal("1.50")]),
     ([Decimal("1.5")], None, pa.float64(), [1.5]),
+    ([Decimal("9.95")], pa.decimal128(38, 10), pa.float64(), [9.95]),
     ([Decimal("1.235"), Decimal("-1.235")], None, pa.decimal128(10, 2), [Decimal("1.24"), Decimal("-1.24")]),
     (["1.239", None], None, pa.decimal128(10, 2), [Decimal("1.24"), None]),
     ([" 12 ", None], None, pa.int32(), [12, None]),

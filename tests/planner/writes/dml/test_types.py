@@ -126,6 +126,16 @@ def test_rows_are_deleted_wherever_they_are(lake: Lake) -> None:
     assert [row["id"] for row in lake.read("SELECT id FROM things ORDER BY id")] == [1, 2, 4, 5, 7, 8]
 
 
+def test_rows_are_found_by_structs_and_lists(lake: Lake) -> None:
+    struct = pa.scalar({"a": 6, "b": "x"}, THINGS.field("st").type)
+    assert lake.write("DELETE FROM things WHERE CASE st WHEN $1 THEN true END", struct).affected == 1
+    tags = pa.scalar(["t"], pa.list_(pa.string()))
+    done = lake.write(
+        "UPDATE things SET n = 7 WHERE (CASE WHEN tags IS NULL THEN $1 ELSE tags END) = $1", tags
+    )
+    assert done.affected == 8
+
+
 def test_vectors_are_compared_and_searched(lake: Lake) -> None:
     near = "id IN (SELECT id FROM lance_vector_search('things', 'vec', [2.0, 0.5], k => 1))"
     done = lake.write(f"UPDATE things SET n = 55 WHERE {near} RETURNING id, vec <-> [2.0, 1.5] AS distance")

@@ -1,5 +1,3 @@
-Tables: t (id BIGINT, i BIGINT).
-
 ## powers
 SELECT 2 ^ 3 AS a, i ^ (i + 1) AS b, -i ^ 2 AS c, 2 * i ^ 2 AS d FROM t
 --
