@@ -37,7 +37,7 @@ _PLAIN = {
 _DIFFERENT = {
     "postgres": {"to_hex", "to_char", "date_format", "log", "encode", "initcap", "array_dims", "position", "date_trunc", "array_ndims", "round"},
     "duckdb": {
-        "to_char", "encode", "decode", "overlay", "contains", "position", "regexp_replace", "date_trunc", "array_slice", "array_resize",
+        "to_char", "encode", "decode", "contains", "position", "regexp_replace", "date_trunc", "array_slice", "array_resize",
         "array_position", "array_length", "to_timestamp", "log", "levenshtein", "array_has", "array_has_any", "array_has_all",
         "strpos", "array_element", "md5", "sha256", "regexp_like", "round", "array_intersect", "array_distinct", "to_hex", "array_to_string", "substr", "substring", "string_to_array", "array_concat", "array_sort", "overlay", "split_part",
     },

@@ -118,8 +118,9 @@ def _before(values: Values, _: int) -> Rows:
 
 def _running(values: Values, _: int) -> Rows:
     """How many rows come before each, or are equal to it."""
-    ranked = [_sort_key(value) for value in values.values()]
-    return [(key, sum(one <= _sort_key(value) for one in ranked)) for key, value in values.items()]
+    sort_key = _order(values.values())
+    ranked = list(map(sort_key, values.values()))
+    return [(key, sum(one <= sort_key(value) for one in ranked)) for key, value in values.items()]
 
 
 def _extremes_of_groups(values: Values, _: int) -> Rows:
@@ -138,7 +139,8 @@ def _counts_of_frames(values: Values, _: int) -> Rows:
 
 
 def _both_orders(values: Values, _: int) -> Rows:
-    found = sorted({one for one in values.values() if one is not None}, key=_sort_key)
+    there = {one for one in values.values() if one is not None}
+    found = sorted(there, key=_order(there))
     return [(tuple(found), tuple(reversed(found)))] if found else [(None, None)]
 
 
@@ -149,7 +151,8 @@ def _totals_of_groups(values: Values, _: int) -> Rows:
 def _totals_of_a_constant(values: Values, _: int) -> Rows:
     """The groups below 5, with their total, and all rows."""
     groups = [(5, *one) for one in _totals_of_groups(values, 0)]
-    return [*sorted(groups, key=lambda one: (_sort_key(one[1]), one[2])), (None, None, len(values))]
+    sort_key = _order(values.values())
+    return [*sorted(groups, key=lambda one: (sort_key(one[1]), one[2])), (None, None, len(values))]
 
 
 def _members_before(values: Values, key: int) -> Rows:
@@ -271,7 +274,7 @@ PLACES = (
     Place("DISTINCT of groups", "SELECT DISTINCT v FROM (SELECT q.v, u.id, count(*) AS n FROM (SELECT {e} AS v, count(*) AS n FROM {t} AS t GROUP BY {e}) q "
           "CROSS JOIN {u} AS u GROUP BY q.v, u.id) g", lambda values, _: [(one,) for one in set(values.values())], is_condition=False, groups=_KEYS),
     Place("order of groups", "SELECT v, id FROM (SELECT DISTINCT q.v, u.id FROM (SELECT {e} AS v, count(*) AS n FROM {t} AS t GROUP BY {e}) q, {u} AS u WHERE u.id < 2) r "
-          "ORDER BY v, id DESC", lambda values, _: [(one, key) for one in sorted(set(values.values()), key=_sort_key) for key in (1, 0)],
+          "ORDER BY v, id DESC", lambda values, _: [(one, key) for one in sorted(set(values.values()), key=_order(values.values())) for key in (1, 0)],
           is_condition=False, is_ordered=True, groups=_ORDERED),
     Place("ROLLUP", "SELECT v, count(*) FROM (SELECT {e} AS v FROM {t} AS t) q GROUP BY ROLLUP (v)", _totals_of_groups, is_condition=False, groups=_KEYS),
     Place("ROLLUP of a constant", "SELECT n, v, count(*) FROM (SELECT 5 AS n, {e} AS v FROM {t} AS t) q GROUP BY ROLLUP (n, v) ORDER BY n, v, count(*)", _totals_of_a_constant,
