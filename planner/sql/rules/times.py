@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import Final, TypeGuard
 
 import pyarrow as pa
 from sqlglot import exp
 
 from lance_gateway.planner.sql.tree.dialect import parse_expression
-from lance_gateway.planner.sql.tree.groups import Use, cast_to, find_groups, find_unions, replace_value
+from lance_gateway.planner.sql.tree.groups import (
+    Use,
+    cast_to,
+    find_groups,
+    find_unions,
+    recast,
+    replace_value,
+)
 from lance_gateway.planner.sql.tree.tree import Tree, find_family, for_texts
 
 _FINE: Final = re.compile(r"\.\d{7}")
@@ -161,7 +169,7 @@ def _refine(tree: Tree, members: Sequence[exp.Expr]) -> None:
     unit = next(unit for unit, count in _DIGITS.items() if count >= digits)
     for member, kind in zip(others, kinds, strict=True):
         if kind is not None and pa.types.is_timestamp(kind):
-            tree.replace(member, cast_to(member.copy(), pa.timestamp(unit, kind.tz)))
+            recast(tree, member, partial(cast_to, kind=pa.timestamp(unit, kind.tz)))
 
 
 def _read_fraction(member: exp.Expr) -> str:
@@ -179,7 +187,7 @@ def _unify(tree: Tree, members: Sequence[exp.Expr], others: Sequence[exp.Expr]) 
     unit = max(units, key=_DIGITS.__getitem__)
     for member, kind in zip(others, kinds, strict=True):
         if kind is not None and find_family(kind) == "date":
-            tree.replace(member, cast_to(member.copy(), pa.timestamp(unit)))
+            recast(tree, member, partial(cast_to, kind=pa.timestamp(unit)))
     for literal in filter(_is_literal, members):
         _, _, fraction = literal.this.name.partition(".")
         if len(fraction.rstrip("0")) <= _DIGITS[unit]:
