@@ -432,8 +432,10 @@ def _plan_named(
     """Plan a text, and give its results the names that clients expect of what was written."""
     shown: Mapping[str, str] = {}
     if MULTISETS.search(text):
-        text, _ = number_equal_rows(text, plan_part)
-        written, shown = number_equal_rows(written, plan_part)
+        text, shown = number_equal_rows(text, plan_part)
+        uncorrected, written = written, text
+        with suppress(Exception):  # What was written may have types that only the corrections bring together.
+            written, shown = number_equal_rows(uncorrected, plan_part)
     frame = plan_unique(bound.kind, replan, text, written)
     shown = {name: names.get(old, old) for name, old in {**shown, **frame.shown}.items()}
     frame.shown = {**names, **shown}

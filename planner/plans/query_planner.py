@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
@@ -38,6 +38,7 @@ from lance_gateway.planner.scans.query_run import QueryRun
 from lance_gateway.planner.scans.settings import DEFAULT_SETTINGS, SessionSettings, Shortcut
 from lance_gateway.planner.sql.dialects.translate import NATIVE, note_translation, to_native
 from lance_gateway.planner.sql.subqueries.rewriting import MistakenSubqueryError
+from lance_gateway.planner.sql.subqueries.statements import RewritingError
 from lance_gateway.planner.system.catalog import list_system_tables
 from lance_gateway.planner.tables.state.catalog import Catalog
 
@@ -49,6 +50,8 @@ CreateUnbound: TypeAlias = Callable[
     [Frames, str | bytes, SessionSettings, VisibleCatalog, tuple[pa.DataType, ...]], PreparedQuery
 ]
 """Binds a text or a Substrait plan, and checks it with the types of bound values."""
+_AGGREGATED = "Correlated scalar subquery must be aggregated"
+"""What DataFusion says of a subquery that may have several rows: it is joined then."""
 LONG_STATEMENT = 8192
 """A text of more characters, or a plan of more bytes, is bound where it is planned: that takes a while."""
 
@@ -103,6 +106,8 @@ def bind_and_create(
         except _REFUSALS as error:
             if isinstance(refusal, UnplannedSubqueryError):
                 raise UnsupportedError(f"{refusal}; they are not joined here: {error}") from None
+            if _AGGREGATED in str(refusal) and not isinstance(error, RewritingError):
+                raise  # what is wrong with the joined rows
             raise refusal from None
 
 
@@ -229,7 +234,13 @@ class QueryPlanner:
         kept = find_typed(self._plans.get, key, promised, bound)
         if kept is not None:
             return kept
-        plain = self._plans.get(key, None) or self._prepare_and_keep(key, None)
+        try:
+            plain = self._plans.get(key, None) or self._prepare_and_keep(key, None)
+        except InvalidInputError:
+            # The text may not tell types that the values have.
+            with suppress(InvalidInputError):
+                return self._prepare_and_keep(replace(key, value_types=tuple(bound)), promised)
+            raise
         types = settle_types(plain.parameter_schema, bound)
         plan = plain
         if types != tuple(plain.parameter_schema.types):

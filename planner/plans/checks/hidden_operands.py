@@ -12,15 +12,22 @@ The statement has the same types then, and is planned to look at what it compute
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 from sqlglot import exp
 
 from lance_gateway.planner.sql.tree.dialect import find_query, parse_expression, parse_query, write_sql
 
+_HIDING: Final = re.compile(r"\b(?:filter|within|range)\b|\border\s+by\b", re.IGNORECASE)
+"""What a text has that may hide operands."""
 _AROUND = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
 
 
 def show_hidden_operands(sql: str) -> str:
     """Return a statement whose plan shows all that it computes; the same where nothing is hidden."""
+    if not _HIDING.search(sql):
+        return sql  # without parsing it
     start = find_query(sql)
     root = parse_query(sql[start:])
     if root is None:

@@ -7,7 +7,7 @@ is entered for these. The words are those of the text for DataFusion, with views
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 import pyarrow as pa
@@ -16,7 +16,7 @@ from datafusion.expr import Join
 from datafusion.plan import LogicalPlan
 
 from lance_gateway.memwal.errors import UnsupportedError
-from lance_gateway.planner.bridge.plan_reading import every_node
+from lance_gateway.planner.bridge.plan_reading import every_node, subquery_plans
 from lance_gateway.planner.plans.checks.coarse_instants import (
     instants_of,
     may_lose_fractions,
@@ -42,6 +42,22 @@ Without = Callable[[str], LogicalPlan]
 _Check = Callable[[DataFrame, str | None, Without], None]
 
 
+def _with_values(frame: DataFrame) -> Iterator[LogicalPlan]:
+    """Yield the optimised plan of a statement, and those of the subqueries in it that stand for a value."""
+    plan = frame.optimized_logical_plan()
+    yield plan
+    for one in subquery_plans(plan):  # each beside a row
+        yield one.inputs()[0].inputs()[1]
+
+
+def _refuse_each(refuse: Callable[[LogicalPlan], None]) -> _Check:
+    def check(frame: DataFrame, _: str | None, __: Without) -> None:
+        for plan in _with_values(frame):
+            refuse(plan)
+
+    return check
+
+
 def _words(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.IGNORECASE | re.DOTALL)
 
@@ -54,17 +70,11 @@ _CHECKS: Final[tuple[tuple[re.Pattern[str], _Check], ...]] = (
     # Optimising makes no other join an outer one, and an aggregate below a join is in a SELECT of its own.
     (
         _words(r"\b(?:left|right|full)\b|\bselect\b.*\bselect\b"),
-        lambda frame, _, __: refuse_misplanned_joins(frame.optimized_logical_plan()),
+        _refuse_each(refuse_misplanned_joins),
     ),
     (_words(r"\bjoin\b"), lambda frame, _, __: refuse_constant_sides(frame.logical_plan())),
-    (
-        _words(r"\(\s*distinct\b"),
-        lambda frame, _, __: refuse_counted_constants(frame.optimized_logical_plan()),
-    ),
-    (
-        TOTALS,
-        lambda frame, _, __: refuse_mistaken_keys(frame.optimized_logical_plan()),
-    ),
+    (_words(r"\(\s*distinct\b"), _refuse_each(refuse_counted_constants)),
+    (TOTALS, _refuse_each(refuse_mistaken_keys)),
     (
         _words(r"\b(?:distinct|group|over)\b.*\b(?:distinct|group|over)\b"),
         lambda frame, sql, without: refuse_dropped_keys(frame, sql, lambda: without("optimize_projections")),

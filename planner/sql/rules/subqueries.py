@@ -276,6 +276,11 @@ QUALIFIER: Final = '"#"'
 """The schema that such names get."""
 
 
+def _has_field(kind: pa.DataType, name: str) -> bool:
+    """Return whether a value may have a field of a name."""
+    return bool(pa.types.is_map(kind) or (pa.types.is_struct(kind) and kind.get_field_index(name) >= 0))
+
+
 @for_texts(SUBQUERIES)
 def outer_qualifiers(tree: Tree) -> None:
     """Give names of columns of relations around a subquery a schema.
@@ -285,7 +290,7 @@ def outer_qualifiers(tree: Tree) -> None:
 
     DataFusion takes `c.id` for a field of the column `o.c` before it looks at the relations around the
     subquery. A name of three parts is no such field. Its schema is not compared with that of an alias, which
-    has none, and results are not called after it.
+    has none, and results are not called after it. What is a field of that column stays one.
     """
     columns = list(tree.root.find_all(exp.Column))
     names = {column.name.casefold() for column in columns} | {one.name.casefold() for one in tree.columns}
@@ -298,7 +303,7 @@ def outer_qualifiers(tree: Tree) -> None:
             if column.table in {one.alias_or_name for one in relations}:
                 break
             found = (one for relation in relations for one in tree.find_columns(relation))
-            if any(one.name == column.table and not pa.types.is_nested(one.type) for one in found):
+            if any(one.name == column.table and not _has_field(one.type, column.name) for one in found):
                 column.set("db", exp.to_identifier("#", quoted=True))
                 tree.is_changed = True
                 break

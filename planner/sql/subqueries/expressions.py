@@ -99,7 +99,8 @@ class Expressions:
         grouped = self._group(query, domain, inner, inner_scope, outputs)
         self._join(grouped, [value, rows], domain, alias)
         number = column_of(alias, rows, scope)
-        text = call("concat", exp.Literal.string(MORE_THAN_ONE), number.copy())
+        # concat() of NULL, which the optimizer may find, would be a text that can't be cast.
+        text = exp.DPipe(this=exp.Literal.string(MORE_THAN_ONE), expression=number.copy())
         failing = exp.Cast(this=text, to=exp.DataType.build("BIGINT"))
         fails = either((exp.GT(this=number, expression=number_of(1)), failing))
         return either((exp.Is(this=fails, expression=exp.Null()), column_of(alias, value, scope)))

@@ -167,6 +167,9 @@ class Drawer:
         if taken == "element":
             elements = [one for one in self._leaves if one.column == first.column and one.source == "part"]
             return self._rng.choice(elements) if elements else first
+        if taken == "small":
+            small = [one for one in self._leaves if one.type is not None and one.type.name == "int8"]
+            return self._rng.choice(small or [Leaf("literal", spell("-1"), "number")])
         return self.like(first, depth) if taken == "like" else self.operand(taken, depth)
 
     def like(self, first: Leaf, depth: int = 0) -> Node:

@@ -40,6 +40,7 @@ MEANT: Sequence[Known] = (
         "NaN that is computed", "duckdb", r"power\(.*\) (<|>|BETWEEN|NOT BETWEEN)|(greatest|least)\(.*power\("
     ),
     Known("functions of lists beside NULL", "postgres|duckdb", r"array_(has|remove)\w*\("),
+    Known("functions of lists beside NULL", "postgres|duckdb", r"@>|<@|ANY\(\(?(t\.list|array)", "None"),
     Known(
         "a number that no integer or decimal holds",
         "refused",
@@ -100,7 +101,11 @@ MEANT: Sequence[Known] = (
         r"\d\.\d{10,}|REAL",
     ),
     Known("a `DECIMAL` beside a `REAL`", "duckdb", r"(%|mod\().*(float|vector)_|(float|vector)_.*(%|mod\()"),
-    Known("a text of digits beside a `DECIMAL`", "duckdb", r"(decimal_|DECIMAL|\d{19}).*'[\d.]+'"),
+    Known(
+        "a text of digits beside a `DECIMAL`",
+        "duckdb",
+        r"(decimal_|DECIMAL|\d{19}|\['price'\]|\['d'\]|\.d\b).*'[\d.]+'",
+    ),
     Known(
         "a text of digits beside a `DECIMAL`",
         "place (JOIN VALUES|IN subquery)",
@@ -128,7 +133,7 @@ MEANT: Sequence[Known] = (
     Known(
         "a text beside `+`",
         "refused",
-        r"[-+*/%^] \(*'|'\)* [-+*/%^]|-\(*'|\w\([^()]*'-?[\d.]+'",
+        r"[-+*/%^] \(*'|'\)* [-+*/%^]|-\(*'|\w\([^()]*'-?[\d.]+'|'\s*[-\d.e]+\s*'",
         "type|types|not supported|not implemented|coerc|comparable|Unary operator",
     ),
     Known("timestamps of seconds beside finer ones", "refused", "", "UnsupportedError"),

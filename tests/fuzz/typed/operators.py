@@ -72,7 +72,18 @@ _COMPARISONS = (
     _op("CASE x WHEN", _CASE, "any like like", "text"),
     _op("CASE", "CASE WHEN {0} = {1} THEN 'yes' ELSE 'no' END", "any like", "text"),
     _op("nullif", "nullif({0}, {1})", "any like", "like"), _op("coalesce", "coalesce({0}, {1})", "any like", "like"),
+    _op("nvl", "nvl({0}, {1})", "any like", "like", "coalesce({0}, {1})", "coalesce({0}, {1})"),
+    _op("ifnull", "ifnull({0}, {1})", "any like", "like", "coalesce({0}, {1})", "coalesce({0}, {1})"),
+    _op("nvl2", "nvl2({0}, {0}, {1})", "any like", "like", "coalesce({0}, {1})", "coalesce({0}, {1})"),
     _op("greatest", "greatest({0}, {1})", "ordered like", "like"), _op("least", "least({0}, {1})", "ordered like", "like"),
+    _op("IN computed", "{0} IN (coalesce({1}, {2}), {2})", "any like like"),
+    _op("IN many", "{0} IN (CASE WHEN {0} > {1} THEN {1} END, {2}, {2}, {2}, {2})", "ordered like like"),
+    _op("IN and NOT IN", "{0} IN ({1}, {2}) AND {0} NOT IN ({2}, NULL)", "any like like"),
+    _op("BETWEEN SYMMETRIC", "{0} BETWEEN SYMMETRIC {1} AND {2}", "ordered like like", duckdb=None),
+    _op("IN VALUES", "{0} IN (VALUES ({1}), ({2}))", "any like like", postgres=None, duckdb=None),
+    _op("rows <", "({0}, {1}) < ({1}, {0})", "ordered like", duckdb=None),
+    _op("rows =", "({0}, {1}) = ({1}, {0})", "ordered like", duckdb=None),
+    _op("DISTINCT and", "{0} IS DISTINCT FROM {1} AND {0} IS NOT NULL", "ordered like", duckdb=None),
     _op("CASE of values", "CASE WHEN {0} IS NULL THEN {1} ELSE {0} END", "any like", "like"),
 )  # fmt: skip
 _TRUTHS = (
@@ -93,11 +104,14 @@ _NUMBERS = (
     _op("sign", "sign({0})", "number", "number"), _op("mod", "mod({0}, {1})", "number number", "number"),
     _op("per cent", "{0} * 1.19", "number", "number"), _op("half", "{0} / 2", "number", "number", duckdb=None),
     _op("third", "{0} / 3.0", "number", "number", duckdb=None),
+    _op("log", "log(abs({0}) + 2, 1)", "number", "number", "log((abs({0}) + 2)::numeric, 1)", None),
+    _op("log", "log(abs({0}) + 0.1)", "number", "number", "log((abs({0}) + 0.1)::float8)", None),
     _op("exp", "exp({0} / 10)", "number", "number", duckdb=None), _op("ln", "ln(abs({0}) + 1)", "number", "number"),
 )  # fmt: skip
 _TEXTS = (
     _op("LIKE", "{0} LIKE 'a%'", "text"), _op("NOT LIKE", "{0} NOT LIKE '%b'", "text"),
     _op("LIKE", "{0} LIKE '_'", "text"), _op("ILIKE", "{0} ILIKE 'A%'", "text"), _op("LIKE", "{0} LIKE {1}", "text text"),
+    _op("LIKE ESCAPE", "{0} LIKE 'a!%b' ESCAPE '!'", "text"), _op("lpad", "lpad({0}, {1}, '*')", "text small", "text", duckdb=None),
     _op("LIKE ESCAPE", r"{0} LIKE 'a\%b' ESCAPE '\'", "text"),
     _op("~", "{0} ~ '.*'", "text", duckdb=None), _op("~", "{0} ~ '^a'", "text", duckdb=None),
     _op("!~", "{0} !~ 'b'", "text", duckdb=None), _op("||", "{0} || {1}", "text text", "text"),
@@ -136,8 +150,11 @@ _TIMES = (
     *(_op(f"+ {one}", f"{{0}} + INTERVAL '{one}'", "calendar", "like", duckdb=None) for one in ("1 day", "1 month", "-1 year")),
     _op("+ hour", "{0} + INTERVAL '1 hour'", "timestamp", "like", duckdb=None),
     _op("- minutes", "{0} - INTERVAL '90 minutes'", "timestamp", "like", duckdb=None),
+    _op("+ days", "{0} + INTERVAL '1 day' * 2", "timestamp", "like", duckdb=None),
+    _op("+ days", "{0} + {1} * INTERVAL '1 day'", "timestamp small", "like", duckdb=None),
     _op("days between", "{0} - {1}", "date date", "", duckdb=None),
     _op("to_char", "to_char({0}, 'YYYY-MM-DD HH24:MI:SS')", "calendar", "text", duckdb=None),
+    _op("constant at zone", "{0} < TIMESTAMPTZ '2024-07-01 05:00:00+02' AT TIME ZONE 'Asia/Tokyo'", "moment", duckdb=None),
     _op("at zone", "{0} AT TIME ZONE 'America/New_York'", "timestamp", "", duckdb=None),
     _op("later", "{0} > {1} + INTERVAL '1 day'", "calendar calendar", duckdb=None),
 )  # fmt: skip
@@ -145,8 +162,10 @@ _NESTED = (
     _op("array_length", "array_length({0})", "list", "number", "cardinality({0})", "len({0})"),
     _op("cardinality", "cardinality({0})", "list", "number", "cardinality({0})", None),
     _op("array_has", "array_has({0}, {0}[1])", "list", "truth", None, "list_contains({0}, {0}[1])"),
+    _op("ANY of a list", "4.44 = ANY({0})", "list", "truth", duckdb=None),
     _op("array_append", "array_append({0}, NULL)", "list", "", None, None),
-    _op("last element", "{0}[array_length({0})]", "list", "", None, None), _op("slice", "{0}[1:1]", "list", "list"),
+    _op("last element", "{0}[array_length({0})]", "list", "", None, None), _op("@>", "{0} @> {1}", "list like", duckdb=None), _op("<@", "{0} <@ {1}", "list like", duckdb=None),
+    _op("slice", "{0}[1:1]", "list", "list"),
     _op("array_to_string", "array_to_string({0}, ',')", "list", "text", None, None),
     _op("array_concat", "array_concat({0}, {0})", "list", "list", "{0} || {0}", None),
     _op("array_position", "array_position({0}, {0}[1])", "list", "", None, None),
@@ -154,6 +173,7 @@ _NESTED = (
     _op("map size", "cardinality({0})", "map", "number", None),
     _op("to_json", "to_json({0})", "any", "json", None, None),
     _op("json text", "{0} ->> 'b'", "json", "text", duckdb=None), _op("json number", "CAST({0} ->> 'a' AS DOUBLE PRECISION)", "json", "number", None, None),
+    _op("cast to uuid", "CAST({0} AS UUID)", "uuid", "uuid", duckdb=None), _op("uuid of text", "UPPER({0})::uuid", "uuid", "uuid", None, None),
     _op("encode", "encode({0}, 'hex')", "bytes", "text", duckdb=None), _op("length", "octet_length({0})", "bytes", "number"),
 )  # fmt: skip
 _CASTS = (
@@ -179,6 +199,7 @@ _CASTS = (
         _op(f"cast to timestamp {one}", f"CAST({{0}} AS TIMESTAMP({one}))", "timestamp", "moment", None, None)
         for one in (0, 3, 6, 9)
     ),
+    _op("cast to timestamp 4", "CAST({0} AS TIMESTAMP(4))", "timestamp", "moment", "CAST({0} AS TIMESTAMP(6))", None),
     _op("cast to timestamp 6", "CAST({0} AS TIMESTAMP(6))", "date", "moment", duckdb=None),
     _op("cast to instant", "CAST({0} AS TIMESTAMPTZ)", "timestamp", "instant", duckdb=None),
     _op("cast to time", "CAST({0} AS TIME)", "timestamp", "clock", None, None),

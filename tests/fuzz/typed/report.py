@@ -13,13 +13,23 @@ class Mismatch:
     Attributes:
         judge: Who says so: a place, a state or another engine.
         kind: Tells which mismatches are alike.
+        seed, lake, asked: A run with this seed, from this lake on, comes to it within so many statements.
+        number: How many statements the run had asked.
     """
 
     judge: str
     kind: str
     sql: str
     detail: str
-    again: str
+    seed: int
+    lake: int
+    asked: int
+    number: int
+
+    @property
+    def again(self) -> str:
+        """What runs it again."""
+        return f"python -m tests.fuzz.typed --seed {self.seed} --lake {self.lake} --statements {self.asked}"
 
     def __str__(self) -> str:
         return f"{self.judge}: {self.kind}\n  {self.sql}\n  {self.detail}\n  {self.again}"

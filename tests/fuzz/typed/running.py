@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
@@ -21,6 +21,7 @@ from lance_gateway.planner.access.rights import FULL_ACCESS, Access, TableAccess
 from lance_gateway.planner.bridge.run_control import RunControl
 from lance_gateway.planner.engine import PreparedQuery
 from lance_gateway.planner.writes.transactions.transaction import Transaction
+from tests.fuzz.typed.aims import Aim, Aims
 from tests.fuzz.typed.answers import UnreadableError, are_equal, read_as, values_of
 from tests.fuzz.typed.expressions import Call, Drawer, Leaf, Node, Rendering, bind, leaves_of, shrunk
 from tests.fuzz.typed.judges import Duck, Postgres, RefusedError
@@ -37,7 +38,10 @@ PER_LAKE = 2000
 """Statements of a lake, about."""
 _TYPES_OF_LAKE = 12
 _BATCH = 10
-_PLACES_OF_EXPRESSION = 3
+_MOST_DRAWN = 500
+_MOST_IDLE = 8
+"""So many lakes without a statement, which have all types, end a run."""
+_PLACES_OF_EXPRESSION = 4
 _PEOPLE = (
     "decimal",
     "float",
@@ -67,6 +71,10 @@ class Machine:
         operators, types: What is asked about.
         fills: Whether the fields of structs that are NULL have values.
         is_patient: Whether differences that are being mended are known.
+        places: Where expressions are written.
+        ignored: Kinds of mismatches that are not reported.
+        aimed: Which part of the expressions is drawn for cells of the coverage, in turn.
+        concerns: Whether a statement is asked, by its text behind the types that it reads, in small letters.
     """
 
     seed: int
@@ -77,6 +85,10 @@ class Machine:
     types: Sequence[str] = tuple(one.name for one in TYPES)
     fills: bool = True
     is_patient: bool = True
+    places: Sequence[Place] = PLACES
+    ignored: Collection[str] = ()
+    aimed: float = 0.9
+    concerns: Callable[[str], bool] = lambda _: True
 
     def run(
         self, process: WriterProcess, *, statements: int, seconds: float = float("inf"), first_lake: int = 0
@@ -86,12 +98,18 @@ class Machine:
         begin, number = time.monotonic(), first_lake
         end = begin + seconds
         duck = Duck()
+        idle = 0
         while (
-            report.statements < statements and time.monotonic() < end and len(report.mismatches) < self.most
+            report.statements < statements
+            and time.monotonic() < end
+            and len(report.mismatches) < self.most
+            and idle < _MOST_IDLE
         ):
+            before = report.statements
             with _directory() as root, ExitStack() as stack:
                 lake = _Asking(self, report, number, root, process, stack, duck)
                 lake.ask(min(report.statements + PER_LAKE, statements), end)
+            idle = idle + 1 if report.statements == before else 0
             number += 1
         duck.close()
         report.seconds = time.monotonic() - begin
@@ -135,6 +153,10 @@ class _Asking:
         self._types = [one for one in TYPES if one.name in chosen]
         self._lake = Lake.draw(rng, root, self._types, process, stack, fills=machine.fills)
         self._drawer = Drawer(rng, self._lake.columns, machine.operators)
+        self._aims = Aims(
+            machine.seed, number * _TYPES_OF_LAKE // len(order), self._types, self._drawer.pairs()
+        )
+        self._templates = "; ".join(("SELECT {e}", *(one.sql for one in machine.places)))
         self._pairs: list[tuple[Leaf, Operator]] = []
         duck.set_rows(self._lake.columns, self._lake.rows)
         if machine.postgres is not None:
@@ -146,26 +168,50 @@ class _Asking:
 
     def ask(self, until: int, end: float) -> None:
         """Judge batches of expressions until so many statements are asked."""
-        while self._report.statements < until and time.monotonic() < end:
-            nodes = [self._draw() for _ in range(_BATCH)]
-            asked = {state: self._select(nodes, state) for state in STATES}
+        most = self._machine.most
+        while (
+            self._report.statements < until and time.monotonic() < end and len(self._report.mismatches) < most
+        ):
+            drawn = [one for _ in range(_BATCH) if (one := self._draw()) is not None]
+            if not drawn:
+                break
+            nodes = [node for node, _ in drawn]
+            asked = self._select_everywhere(nodes)
             for index, node in enumerate(nodes):
                 found = {state: answers[index] for state, answers in asked.items()}
                 self._compare_states(node, found)
             self._judge_by_postgres(asked["base"])
             self._judge_by_duckdb(asked["base"])
-            for one in asked["base"]:
-                if one is not None:
-                    self._judge_constants(one)
-                    self._judge_places(one)
+            for selected, (node, aims) in zip(asked["base"], drawn, strict=True):
+                if selected is None:
+                    self._aims.give_back(node, aims)
+                else:
+                    self._judge_constants(selected)
+                    self._judge_places(selected, aims)
 
-    def _draw(self) -> Call:
-        while True:
-            if not self._pairs:
-                self._pairs = self._drawer.pairs()
-            node = self._drawer.call(*self._pairs.pop())
-            if any(leaf.column for leaf in leaves_of(node)):
-                return node
+    def _draw(self) -> tuple[Call, Sequence[Aim]] | None:
+        """Return an expression that is asked, and where; None if it seems that this lake has none."""
+        rng = self._rng
+        for _ in range(_MOST_DRAWN):
+            self._report.counts["drawn"] += 1
+            aimed = self._aims.draw(rng) if rng.random() < self._machine.aimed else None
+            if aimed is not None:
+                leaf, operator = aimed
+            else:
+                self._pairs = self._pairs or self._drawer.pairs()
+                leaf, operator = self._pairs.pop()
+            node = self._drawer.call(leaf, operator)
+            if any(one.column for one in leaves_of(node)) and self._concerns(node, self._templates):
+                return node, [] if aimed is None else self._aims.take(node, _PLACES_OF_EXPRESSION)
+        return None
+
+    def _concerns(self, node: Call, template: str) -> bool:
+        """Return whether an expression is asked in a place, or in one of many."""
+        text = Rendering().text(node)
+        read = [leaf.of for leaf in leaves_of(node) if leaf.of is not None]
+        kinds = {"arrow.uuid" if one.rule == b"uuid" else str(one.arrow) for one in read}
+        sql = template.replace("{e}", f"{text}", 2).replace("{l}", f"{text}").replace("{r}", f"{text}")
+        return self._machine.concerns(f"{' '.join(sorted(kinds))} {sql}".lower())
 
     # Asking
 
@@ -192,8 +238,21 @@ class _Asking:
         self._report.counts["with rows"] += answer.num_rows > 0
         return answer
 
+    def _select_everywhere(self, nodes: Sequence[Call]) -> dict[str, list[_Asked | None]]:
+        """Return the values of expressions in each state; what one refuses is asked alone of the others."""
+        first, *others = STATES
+        asked = {first: self._select(nodes, first)}
+        good = [node for node, one in zip(nodes, asked[first], strict=True) if one is not None]
+        for state in others:
+            found = iter(self._select(good, state) if good else ())
+            asked[state] = [
+                self._select([node], state)[0] if one is None else next(found)
+                for node, one in zip(nodes, asked[first], strict=True)
+            ]
+        return asked
+
     def _select(self, nodes: Sequence[Call], state: str) -> list[_Asked | None]:
-        """Return the values of expressions in a table; one by one where all together are refused."""
+        """Return the values of expressions in a table; in halves where all together are refused."""
         rendering = Rendering()
         texts = [rendering.text(one) for one in nodes]
         outputs = ", ".join(f"{text} AS c{index}" for index, text in enumerate(texts))
@@ -202,7 +261,8 @@ class _Asking:
             answer = self._run(sql, rendering.parameters)
         except RefusedError as refused:
             if len(nodes) > 1:
-                return [one for node in nodes for one in self._select([node], state)]
+                half = len(nodes) // 2
+                return [*self._select(nodes[:half], state), *self._select(nodes[half:], state)]
             self._refuse(nodes[0], str(refused), sql, "SELECT", state)
             if state == "base":
                 self._judge_refusal(nodes[0], str(refused))
@@ -332,18 +392,26 @@ class _Asking:
                 f"{value!r}, and {asked.values[key]!r} in row {key}: {self._text(asked.node)}",
             )
 
-    def _judge_places(self, asked: _Asked) -> None:
-        fitting = [one for one in PLACES if one.takes(asked.node.group)]
+    def _judge_places(self, asked: _Asked, aims: Sequence[Aim]) -> None:
+        fitting = [
+            one
+            for one in self._machine.places
+            if one.takes(asked.node.group) and self._concerns(asked.node, one.sql)
+        ]
         there = {str(one) for one in asked.values.values()}
         both = there >= {"0.0", "-0.0"} or ("NaN" in there and _is_computed(asked.node))
-        for place in self._rng.sample(fitting, min(_PLACES_OF_EXPRESSION, len(fitting))):
-            if both and not place.is_condition:
-                continue  # Grouping tells 0.0 from -0.0, and NaN from NaN with a sign: docs/sql.md.
-            self._judge_place(asked, place)
+        chosen = self._rng.sample(fitting, min(_PLACES_OF_EXPRESSION, len(fitting)))
+        for place, state in aims or [(one, self._rng.choice(STATES)) for one in chosen]:
+            before = self._report.statements
+            # Grouping tells 0.0 from -0.0, and NaN from NaN with a sign: docs/sql.md.
+            if place.is_condition or not both:
+                self._judge_place(asked, place, state)
+            if aims and self._report.statements == before:
+                self._aims.give_back(asked.node, [(place, state)])
 
-    def _judge_place(self, asked: _Asked, place: Place) -> None:
+    def _judge_place(self, asked: _Asked, place: Place, state: str) -> None:
         rng = self._rng
-        state, other = rng.choice(STATES), rng.choice(STATES)
+        other = rng.choice(STATES)
         key = rng.randrange(ROWS)
         detail = self._differs(asked.node, place, state, other, key, asked.values)
         if detail is None:
@@ -374,6 +442,7 @@ class _Asking:
             "e": rendering.text(node),
             "l": "",
             "r": "",
+            "c": _column_of(node),
         }
         if (
             place.is_condition
@@ -395,11 +464,8 @@ class _Asking:
             answer = self._run(sql, rendering.parameters, access)
         except RefusedError as refused:
             self._refuse(node, str(refused), sql, place.name, state)
-            if place.expected is None:
-                try:
-                    self._run(place.same_as.format(**names), rendering.parameters)
-                except RefusedError:
-                    return None
+            if self._is_refused(place, names, rendering):
+                return None
             return sql, f"refused: {str(refused)[:300]}"
         columns = answer.columns[:1] if place.name == "WHERE columns" else answer.columns
         rows = list(zip(*map(values_of, columns), strict=True))
@@ -428,15 +494,23 @@ class _Asking:
         more = f"; by {place.same_as.format(**names)}" if place.same_as else ""
         return sql, f"unexpected {extra[:3]}, missing {missing[:3]} of {len(wanted)} rows{shown}{more}"
 
+    def _is_refused(self, place: Place, names: dict[str, Any], rendering: Rendering) -> bool:
+        """Return whether the statement with the same rows is refused, too."""
+        if place.expected is not None:
+            return False
+        try:
+            self._run(place.same_as.format(**names), rendering.parameters)
+        except RefusedError:
+            return True
+        return False
+
     def _partner(self, node: Call, *, is_column: bool) -> Node | None:
         """Return what an expression is compared with."""
         first = next(
             (leaf for leaf in leaves_of(node) if leaf.type is not None and leaf.group == node.group), None
         )
-        if first is None:
-            return None
-        for _ in range(5):
-            made = self._drawer.like(first)
+        for _ in range(20):
+            made = self._drawer.operand(node.group) if first is None else self._drawer.like(first)
             if is_column == bool(next(leaves_of(made)).column):
                 return made
         return None
@@ -504,18 +578,30 @@ class _Asking:
             if again not in self._report.pending:
                 self._report.pending[again] = f"{again}\n  {sql}\n  {detail}"
             return
+        if kind in self._machine.ignored:
+            return
         self._report.alike[kind] += 1
         if kind not in self._report.mismatches:
             asked = self._report.statements - self._begin + 1
-            again = (
-                f"python -m tests.fuzz.typed --seed {self._machine.seed} --lake {self._number} "
-                f"--statements {asked}"
-            )
             log = "us" if self._lake.is_ours else "Lance"
             told = f"{operator} of {groups} ({first}) in {place}; log by {log}"
-            one = Mismatch(judge, told, sql, str(detail), again)
+            one = Mismatch(
+                judge,
+                told,
+                sql,
+                str(detail),
+                self._machine.seed,
+                self._number,
+                asked,
+                self._report.statements,
+            )
             self._report.mismatches[kind] = one
             self._machine.tell(one)
+
+
+def _column_of(node: Node) -> str:
+    """Return the first column that an expression reads."""
+    return next((leaf.column for leaf in leaves_of(node) if leaf.column), "")
 
 
 def _is_computed(node: Node) -> bool:

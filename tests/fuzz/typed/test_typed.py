@@ -5,7 +5,7 @@
 
 import os
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import pytest
 from tests.fuzz.typed import running
 from tests.fuzz.typed.coverage import describe, expected_cells
 from tests.fuzz.typed.functions import functions
-from tests.fuzz.typed.judges import Postgres, find_postgres, serve_postgres
+from tests.fuzz.typed.judges import Postgres
 from tests.fuzz.typed.known import MEANT
 from tests.fuzz.typed.operators import OPERATORS
 from tests.fuzz.typed.running import Machine
@@ -25,16 +25,6 @@ from tests.support.processes.writer_process import WriterProcess
 
 SAMPLE, SAMPLE_BY_POSTGRES = 300, 500
 ALL = (*OPERATORS, *functions())
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[Postgres]:
-    """A session of a server of its own."""
-    programs = find_postgres()
-    if programs is None:
-        pytest.skip("PostgreSQL is not installed: apt-get install postgresql")
-    with serve_postgres(programs) as session:
-        yield session
 
 
 @pytest.mark.slow

@@ -134,3 +134,8 @@ def test_subqueries_that_stand_for_rows_stay(
 def test_more_rows_than_one_are_refused(engine: QueryEngine) -> None:
     with pytest.raises(InvalidInputError, match="more than one row"):
         rows(engine, "SELECT id FROM t WHERE (SELECT id FROM u) IS NULL")
+
+
+def test_what_is_wrong_with_the_joined_rows_is_told(engine: QueryEngine) -> None:
+    with pytest.raises(InvalidInputError, match="Cannot cast string 'x'"):
+        engine.prepare("SELECT id FROM t WHERE (SELECT CAST('x' AS BIGINT) FROM u WHERE u.id = t.id) > 1")
