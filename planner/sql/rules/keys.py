@@ -138,17 +138,14 @@ _PARTIAL: Final = frozenset({"LN", "LOG", "LOG2", "LOG10", "SQRT", "ACOS", "ASIN
 """Functions of some numbers alone, whose order is not even derived rightly from a column."""
 
 
-"""What may give no NULL, whatever it is made of."""
-
-
 @for_texts(r"\border\s+by\b|\bpartition\s+by\b")
 def computed_sort_keys(tree: Tree) -> None:
     """Hide how a sort key of several operations is computed.
 
     DataFusion derives the order of `exp(x / 10)` from that of its operands, does not find that rows which it
     has sorted are in order, and refuses its own plan (`SanityCheckPlan`). So it does with functions that are
-    not defined for all numbers, as `ln(x)`. `coalesce` of
-    what may be NULL names its operand twice, so that it is computed first, as a column.
+    not defined for all numbers, as `ln(x)`. `coalesce` of what may be NULL names its operand twice, so that
+    it is computed first, as a column.
 
         SELECT id FROM t ORDER BY exp(x / 10)
     ->  SELECT id FROM t ORDER BY coalesce(nullif(exp(x / 10), NULL), NULL)

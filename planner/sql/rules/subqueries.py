@@ -234,6 +234,10 @@ def _keep_row(tree: Tree, select: exp.Select, item: exp.Expr) -> None:
         text = f"CASE WHEN count(*) < 0 THEN NULL ELSE ({shown}) END"
     else:
         return
+    order = select.args.get("order")
+    for key in order.expressions if order is not None else ():
+        if isinstance(key.this, exp.Literal) and key.name == "1":
+            key.set("this", item.copy())  # what the output was is sorted by
     tree.replace(item, parse_expression(text))
 
 
