@@ -75,10 +75,8 @@ def name_type(dtype: pa.DataType) -> str:
         fields = (f'"{_escape_field_name(field.name)}": nullable {name_type(field.type)}' for field in dtype)
         return f"Struct({', '.join(fields)})"
     if types.is_map(dtype):
-        entries = (
-            f'Struct("key": {name_type(dtype.key_type)}, "value": nullable {name_type(dtype.item_type)})'
-        )
-        return f'Map("entries": {entries}, unsorted)'
+        key, item = name_type(dtype.key_type), name_type(dtype.item_type)
+        return f'Map("entries": non-null Struct("key": non-null {key}, "value": nullable {item}), unsorted)'
     raise UnsupportedError(f"A parameter of type {dtype} has no literal; bind it as another type")
 
 

@@ -133,6 +133,9 @@ class _TypeReader:
             return pa.list_(item, int(self._read_argument()))
         if name == "Struct":
             return self._read_struct()
+        if name == "Map":
+            entries = self._read_field()
+            return None if entries is None else pa.map_(*(entry.type for entry in entries.type))
         if name == "Dictionary":
             self.read()
             self._skip(", ")

@@ -115,6 +115,9 @@ def _bindable(kind: pa.DataType) -> pa.DataType | None:
     if types.is_struct(kind):
         fields = [(field.name, _bindable(field.type)) for field in kind]
         return None if any(one is None for _, one in fields) else pa.struct(fields)
+    if types.is_map(kind):
+        key, item = _bindable(kind.key_type), _bindable(kind.item_type)
+        return None if key is None or item is None else pa.map_(key, item)
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
         return _bindable_list(kind)
     return None if types.is_null(kind) or types.is_nested(kind) else kind

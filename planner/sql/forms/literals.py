@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Final
 from uuid import UUID
@@ -11,6 +12,7 @@ from sqlglot import exp
 
 from lance_gateway.memwal.rules import UUID_PATTERN
 from lance_gateway.planner.sql.forms.calls import fill, list_calls, put
+from lance_gateway.planner.sql.tree.groups import find_groups
 from lance_gateway.planner.sql.tree.tree import Tree, for_texts
 
 _LARGEST: Final = 2**64
@@ -59,9 +61,17 @@ def uuids(tree: Tree) -> None:
     ->  SELECT CASE WHEN CAST(CASE WHEN NOT regexp_like(lower(CAST(id AS VARCHAR)), '^[0-9a-f]{8}-...') THEN
         concat('no UUID ..: ', CAST(id AS VARCHAR)) END AS BIGINT) IS NULL THEN lower(CAST(id AS VARCHAR)) END
 
+    A text beside a literal of a UUID is written as that is.
+
     Raises:
         InvalidInputError: a literal is no UUID.
     """
+    for group in find_groups(tree):
+        if any(map(_is_uuid, group.members)):
+            for member in group.members:
+                if isinstance(member, exp.Literal) and member.is_string:
+                    with suppress(ValueError):
+                        put(tree, member, exp.Literal.string(str(UUID(member.name))), "uuid")
     for cast in list(tree.root.find_all(exp.Cast))[::-1]:
         if cast.to.this is not exp.DType.UUID:
             continue
@@ -71,6 +81,20 @@ def uuids(tree: Tree) -> None:
         else:
             new = fill(_CAST if may_fail else f"CASE WHEN {_IS_UUID} THEN {_TEXT} END", value)
         put(tree, cast, new, value.name if isinstance(value, exp.Column) else "uuid")
+
+
+def _is_uuid(node: exp.Expr) -> bool:
+    """Return whether an expression gives UUIDs that are cast."""
+    match node:
+        case exp.Cast():
+            return node.to.this is exp.DType.UUID
+        case exp.Paren():
+            return _is_uuid(node.this)
+        case exp.Case():
+            return any(_is_uuid(branch.args["true"]) for branch in node.args["ifs"])
+        case exp.Anonymous() if node.name.upper() in {"COALESCE", "GREATEST", "LEAST", "NULLIF"}:
+            return _is_uuid(node.expressions[0])
+    return False
 
 
 def _read_uuid(tree: Tree, literal: exp.Literal, *, may_fail: bool) -> exp.Expr:

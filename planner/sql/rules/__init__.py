@@ -24,6 +24,7 @@ from lance_gateway.planner.sql.rules.decimals import (
 )
 from lance_gateway.planner.sql.rules.elements import listed_numbers
 from lance_gateway.planner.sql.rules.functions import (
+    decoded_texts,
     defaults_of_rows,
     dotted_fields,
     matched_texts,
@@ -36,8 +37,9 @@ from lance_gateway.planner.sql.rules.keys import (
     constant_sides,
     extremes,
     repeated_groups,
+    single_rows,
 )
-from lance_gateway.planner.sql.rules.late_instants import late_instants
+from lance_gateway.planner.sql.rules.late_instants import late_instants, late_parts
 from lance_gateway.planner.sql.rules.lists import (
     computed_lists,
     contained_lists,
@@ -103,6 +105,7 @@ RULES: Final[tuple[Rule, ...]] = (
     late_instants,
     time_units,
     zoned_times,
+    late_parts,
     untyped_values,
     mixed_bytes,
     lossy_casts,
@@ -110,6 +113,7 @@ RULES: Final[tuple[Rule, ...]] = (
     signed_zeros,
     disjoint_lists,
     matched_texts,
+    decoded_texts,
     sets_of_texts,
     contained_lists,
     repeated_groups,
@@ -120,6 +124,7 @@ RULES: Final[tuple[Rule, ...]] = (
     uuid_literals,
     computed_sort_keys,
     extremes,
+    single_rows,
     cast_keys,
     constant_sides,
 )

@@ -78,6 +78,21 @@ def _find_patterns(root: exp.Expr) -> Iterator[exp.Expr]:
             yield from node.expressions[1:2]
 
 
+@for_texts("dictionary<", r"\bi?like\b")
+def decoded_texts(tree: Tree) -> None:
+    """Match texts without their dictionary with patterns of rows.
+
+    Arrow panics if the dictionary of a batch is empty, since all of its texts are NULL.
+
+        SELECT d LIKE s FROM t
+    ->  SELECT arrow_cast(d, 'Utf8') LIKE s FROM t
+    """
+    for node in list(tree.root.find_all(exp.Like, exp.ILike))[::-1]:
+        kind = None if isinstance(node.expression, exp.Literal) else tree.find_type(node.this)
+        if kind is not None and pa.types.is_dictionary(kind):
+            tree.replace(node.this, cast_to(node.this.copy(), kind.value_type))
+
+
 @for_texts(r"\bfind_in_set\s*\(", r"large_?(?:utf8|string)")
 def sets_of_texts(tree: Tree) -> None:
     """Look for a text in a set as for one that is not large; of large constants, DataFusion makes no plan.

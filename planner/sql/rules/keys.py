@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from lance_gateway.planner.sql.rules.values import write_null
 from lance_gateway.planner.sql.tree.dialect import parse_expression, write_sql
-from lance_gateway.planner.sql.tree.queries import whole_call
+from lance_gateway.planner.sql.tree.queries import SUBQUERIES, has_one_row, whole_call
 from lance_gateway.planner.sql.tree.tree import Tree, find_family, for_texts, is_unstable, read_name
 
 
@@ -138,7 +138,6 @@ _PARTIAL: Final = frozenset({"LN", "LOG", "LOG2", "LOG10", "SQRT", "ACOS", "ASIN
 """Functions of some numbers alone, whose order is not even derived rightly from a column."""
 
 
-_NEVER_NULL: Final = (exp.Case, exp.Predicate, exp.Not, exp.Connector)
 """What may give no NULL, whatever it is made of."""
 
 
@@ -148,20 +147,20 @@ def computed_sort_keys(tree: Tree) -> None:
 
     DataFusion derives the order of `exp(x / 10)` from that of its operands, does not find that rows which it
     has sorted are in order, and refuses its own plan (`SanityCheckPlan`). So it does with functions that are
-    not defined for all numbers, as `ln(x)`. It derives nothing from `coalesce`.
+    not defined for all numbers, as `ln(x)`. `coalesce` of
+    what may be NULL names its operand twice, so that it is computed first, as a column.
 
         SELECT id FROM t ORDER BY exp(x / 10)
-    ->  SELECT id FROM t ORDER BY coalesce(exp(x / 10), NULL)
+    ->  SELECT id FROM t ORDER BY coalesce(nullif(exp(x / 10), NULL), NULL)
     """
     nested = {column.name for column in tree.columns if pa.types.is_nested(column.type)}
     for key in list(_find_keys(tree.root)):
         if _is_misleading(key, nested):
-            value: exp.Expr = key.copy()
-            kind = tree.find_type(key) if isinstance(key.unnest(), _NEVER_NULL) else None
-            if kind is not None and not pa.types.is_nested(kind) and find_family(kind) != "bytes":
-                # DataFusion leaves out a coalesce of what is never NULL.
-                value = exp.Anonymous(this="nullif", expressions=[value, exp.Null()])
-            hidden = exp.Anonymous(this="coalesce", expressions=[value, _write_null(tree, key)])
+            kind, hidden = tree.find_type(key), key.copy()
+            # What rounds decimals has other digits than its type has, and nullif() compares it.
+            is_decimal = kind is not None and find_family(kind) == "decimal"
+            for name in ("coalesce",) if is_decimal else ("nullif", "coalesce"):
+                hidden = exp.Anonymous(this=name, expressions=[hidden, _write_null(tree, key)])
             tree.replace(key, hidden)
 
 
@@ -187,8 +186,9 @@ def _is_misleading(key: exp.Expr, nested: Collection[str]) -> bool:
         isinstance(operation, exp.Anonymous) and operation.name.upper() in _PARTIAL
     ):
         return True
+    is_compared = isinstance(operation, exp.Predicate)
     return any(
-        any(part.name in nested for part in one.parts[:-1])
+        any(part.name in nested for part in (one.parts if is_compared else one.parts[:-1]))
         if isinstance(one, exp.Column)
         else one.find(exp.Column) is not None
         for one in operands
@@ -196,12 +196,54 @@ def _is_misleading(key: exp.Expr, nested: Collection[str]) -> bool:
 
 
 def _find_keys(root: exp.Expr) -> Iterator[exp.Expr]:
-    """Yield the expressions by which queries and windows sort, but for those that must be outputs."""
-    for node in root.find_all(exp.Select, exp.Window):
+    """Yield the expressions by which queries, windows and calls sort, but for those that must be outputs."""
+    for node in root.find_all(exp.Select, exp.Window, exp.Anonymous):
         order = node.args.get("order")
-        if order is not None and not node.args.get("distinct"):
+        if isinstance(node, exp.Anonymous):
+            order = next((one for one in node.expressions if isinstance(one, exp.Order)), None)
+        is_distinct = node.args.get("distinct") or (
+            order is not None and isinstance(order.this, exp.Distinct)
+        )
+        if order is not None and not is_distinct:
             yield from (key.this for key in order.expressions)
         yield from node.args.get("partition_by") or ()
+
+
+@for_texts(SUBQUERIES, r"\b(?:where|on|having)\b")
+def single_rows(tree: Tree) -> None:
+    """Keep conditions above aggregates without groups, whose row is there even if nothing is below.
+
+        SELECT n FROM (SELECT count(*) AS n FROM t) AS s WHERE n = 1 AND n = 2
+    ->  SELECT n FROM (SELECT count(*) AS n FROM t LIMIT 1) AS s WHERE n = 1 AND n = 2
+
+    DataFusion 55 moves a condition that reads no columns, as a contradiction does once it is simplified,
+    below the aggregate, where it takes away what is counted instead of the row. It moves none below LIMIT.
+    """
+    for select in list(tree.root.find_all(exp.Select)):
+        around = select.parent
+        while isinstance(around, exp.Subquery) and around.is_wrapper:
+            around = around.parent
+        is_relation = isinstance(around, exp.CTE) or (
+            isinstance(around, exp.Subquery) and isinstance(around.parent, exp.From | exp.Join)
+        )
+        if is_relation and has_one_row(select) and _is_uncorrelated(select):
+            limited = select.copy()
+            limited.set("limit", exp.Limit(expression=exp.Literal.number(1)))
+            tree.replace(select, limited)
+
+
+def _is_uncorrelated(select: exp.Select) -> bool:
+    """Return whether a query can't read columns of others: it is a relation, as are all around it."""
+    node: exp.Expr = select
+    while node.parent is not None:
+        if isinstance(node, exp.Query) and not isinstance(
+            node.parent, exp.From | exp.Join | exp.CTE | exp.With | exp.Query
+        ):
+            return False
+        if isinstance(node.parent, exp.Lateral):
+            return False
+        node = node.parent
+    return True
 
 
 _LEAST: Final = "CAST('-inf' AS DOUBLE)"

@@ -50,29 +50,40 @@ _MICROSECONDS: Final = MappingProxyType(
         "WEEK": 604_800_000_000,
     }
 )
+SHOWS_ZONE: Final = re.compile(r"^$|TZ|OF|%:?[zZ+]|tz")
+"""A format of a time that shows the zone, or that is no literal."""
 _PER_SECOND: Final = MappingProxyType({"s": 1, "ms": 1_000, "us": 1_000_000})
 
 
-@for_texts(
-    rf"'\s*{_LATE_YEAR}-\d|timestamp\[",
-    rf"'\s*{_LATE_YEAR}-\d|\b(?:date_?trunc|date_bin)\b|\b(?:date_?part|extract)\b",
-)
+@for_texts(rf"'\s*{_LATE_YEAR}-\d")
 def late_instants(tree: Tree) -> None:
-    """Keep DataFusion from bringing times to nanoseconds that have none.
+    """Read literals of times that have no nanoseconds as times of microseconds.
 
-        SELECT id, date_trunc('month', ts) AS x FROM t WHERE ts < '9999-12-31'
-    ->  SELECT id, arrow_cast(make_date(date_part('year', ts), date_part('month', ts), 1),
-            'Timestamp(Microsecond, None)') AS x
-        FROM t WHERE ts < arrow_cast('9999-12-31', 'Timestamp(Microsecond, None)')
+        SELECT id FROM t WHERE ts < '9999-12-31'
+    ->  SELECT id FROM t WHERE ts < arrow_cast('9999-12-31', 'Timestamp(Microsecond, None)')
     """
     for group in find_groups(tree):
         literals = [member for member in group.members if _is_literal(member)]
         if group.use is not Use.COMPUTED and any(map(_is_late, literals)):
             _read_as_microseconds(tree, literals, [one for one in group.members if one not in literals])
+    for cast in list(tree.root.find_all(exp.Cast))[::-1]:
+        if _is_late(cast):
+            _name_unit(tree, cast)
+
+
+@for_texts(
+    r"timestamp|\bdate(?:32|64)?\b",
+    r"\b(?:date_?trunc|date_bin|to_char|date_format|date_?part|extract)\b",
+)
+def late_parts(tree: Tree) -> None:
+    """Compute starts of units, texts and years of times that have no nanoseconds without these.
+
+        SELECT id, date_trunc('month', ts) AS x FROM t
+    ->  SELECT id, arrow_cast(make_date(date_part('year', ts), date_part('month', ts), 1),
+            'Timestamp(Microsecond, None)') AS x FROM t
+    """
     for node in list(tree.root.walk())[::-1]:
-        if isinstance(node, exp.Cast) and _is_late(node):
-            _name_unit(tree, node)
-        elif isinstance(node, exp.Anonymous):
+        if isinstance(node, exp.Anonymous):
             _compute_in_microseconds(tree, node)
         elif isinstance(node, exp.Extract):
             _keep_year(tree, node, node.name, node.expression)
@@ -126,21 +137,44 @@ def _compute_in_microseconds(tree: Tree, call: exp.Anonymous) -> None:
     if name == "DATE_PART" and first.name.lower() in {"year", "years"}:
         _keep_year(tree, call, "year", value)
         return
-    if name not in {"DATE_TRUNC", "DATETRUNC", "DATE_BIN"}:
+    if name in {"TO_CHAR", "DATE_FORMAT"}:
+        _write_without_zone(tree, first, value)
         return
-    kind = tree.find_type(value)
+    kind = tree.find_type(value) if name in {"DATE_TRUNC", "DATETRUNC", "DATE_BIN"} else None
     if kind is None or not pa.types.is_timestamp(kind) or kind.unit == "ns" or kind.tz not in {None, *_UTC}:
         return
-    if name == "DATE_BIN":
-        start = _find_bin(first, arguments[2:], kind)
-    else:
-        starts = _STARTS if kind.tz is None else {**_STARTS, **_ZONED_STARTS}
-        start = starts.get(first.name.lower()) if isinstance(first, exp.Literal) else None
+    if name != "DATE_BIN":
+        _truncate(tree, call, kind)
+    elif (start := _find_bin(first, arguments[2:], kind)) is not None:
+        tree.replace(call, cast_to(_write_start(start, value), kind))
+
+
+def _truncate(tree: Tree, call: exp.Anonymous, kind: pa.TimestampType) -> None:
+    """Find the start of a unit by days, where it may have no nanoseconds."""
+    part, value = call.expressions[:2]
+    name = part.name.lower() if isinstance(part, exp.Literal) else ""
+    start = (_STARTS if kind.tz is None else {**_STARTS, **_ZONED_STARTS}).get(name)
+    each = _PER_SECOND[kind.unit] * _MICROSECONDS.get(name.upper(), 0)
+    if start is None and value.find(exp.Column) is None and each >= _MICROSECONDS["SECOND"]:
+        # DataFusion truncates columns of such times alone.
+        start = _BIN.format(0, each // _MICROSECONDS["SECOND"])
     if start is not None:
-        new = cast_to(parse_expression(start), kind)
-        for column in list(new.find_all(exp.Column)):
-            column.replace(value.copy())
-        tree.replace(call, new)
+        tree.replace(call, cast_to(_write_start(start, value), kind))
+
+
+def _write_start(start: str, time: exp.Expr) -> exp.Expr:
+    written = parse_expression(start)
+    for column in list(written.find_all(exp.Column)):
+        column.replace(time.copy())
+    return written
+
+
+def _write_without_zone(tree: Tree, value: exp.Expr, written: exp.Expr) -> None:
+    """Take the zone from a time in UTC: DataFusion writes times with a zone in nanoseconds."""
+    kind = tree.find_type(value)
+    is_utc = kind is not None and pa.types.is_timestamp(kind) and kind.tz in _UTC
+    if kind is not None and is_utc and kind.unit != "ns" and not SHOWS_ZONE.search(written.name):
+        tree.replace(value, cast_to(value.copy(), pa.timestamp(kind.unit)))
 
 
 def _find_bin(length: exp.Expr, origin: list[exp.Expr], kind: pa.TimestampType) -> str | None:

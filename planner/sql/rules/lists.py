@@ -207,11 +207,11 @@ def contained_lists(tree: Tree) -> None:
         else:
             continue
         whole, part = reversed(operands) if isinstance(node, exp.ArrayContainedBy) else operands
-        if _is_constant(part) and part.expressions:
-            continue  # DataFusion is right about a NULL that is searched for something
         if any(isinstance(one, exp.Null) for one in operands):
             tree.replace(node, parse_expression("CAST(NULL AS BOOLEAN)"))
             continue
+        if _is_constant(part) and part.expressions:
+            continue  # DataFusion is right about a NULL that is searched for something
         known = [one.copy().is_(exp.null()).not_() for one in (whole, part) if not _is_constant(one)]
         if known:
             tree.replace(node, exp.Case(ifs=[exp.If(this=exp.and_(*known), true=node.copy())]))

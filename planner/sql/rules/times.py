@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
+from functools import partial, reduce
 from typing import Final, TypeGuard
 
 import pyarrow as pa
@@ -12,11 +12,18 @@ from sqlglot import exp
 
 from lance_gateway.planner.sql.tree.dialect import parse_expression
 from lance_gateway.planner.sql.tree.groups import (
+    Cast,
+    Group,
+    Kinds,
     Use,
     cast_to,
     find_groups,
     find_unions,
+    is_literal,
+    list_literals,
+    name_literals,
     recast,
+    recast_outputs,
     replace_value,
 )
 from lance_gateway.planner.sql.tree.tree import Tree, find_family, for_texts
@@ -74,14 +81,19 @@ def read_texts(tree: Tree) -> None:
 _SHORT: Final = re.compile(
     r"\s*(\d{4}-\d\d-\d\d[ T]\d\d:\d\d)(\s*(?:Z|[+-]\d\d(?::?\d\d)?)?)\s*", re.IGNORECASE
 )
+_WITH_SECONDS: Final = r"regexp_replace(x, '^(\s*[0-9-]{10}[ Tt][0-9]{2}:[0-9]{2})([^0-9:]|$)', '\1:00\2')"
 
 
 @for_texts(r"'\s*\d{4}-\d\d-\d\d[ t]\d\d:\d\d(?!:)")
 def short_times(tree: Tree) -> None:
-    """Add the seconds that DataFusion demands of times.
+    r"""Add the seconds that DataFusion demands of times.
 
         SELECT id FROM t WHERE at > '2024-03-10 02:30'
     ->  SELECT id FROM t WHERE at > '2024-03-10 02:30:00'
+
+        SELECT id FROM t JOIN (VALUES ('2024-03-10 02:30')) AS v(x) ON at = x
+    ->  SELECT id FROM t JOIN (VALUES ('2024-03-10 02:30')) AS v(x)
+        ON at = regexp_replace(x, '^(\s*[0-9-]{10}[ Tt][0-9]{2}:[0-9]{2})([^0-9:]|$)', '\1:00\2')
     """
     for cast in tree.root.find_all(exp.Cast):
         families = tree.guess_families(cast)
@@ -89,14 +101,15 @@ def short_times(tree: Tree) -> None:
             _add_seconds(tree, cast.this)
     for zoned in tree.root.find_all(exp.AtTimeZone):
         _add_seconds(tree, zoned.this)
+    named = name_literals(tree)
     for group in find_groups(tree):
-        literals = [member for member in group.members if _is_short(member)]
-        others = [member for member in group.members if not _is_short(member)]
-        if literals and (tree.may_mix(others, "instant") or tree.may_mix(others, "zoned")):
+        short = [member for member in group.members if any(map(_is_short, list_literals(member, named)))]
+        others = [member for member in group.members if member not in short]
+        if short and (tree.may_mix(others, "instant") or tree.may_mix(others, "zoned")):
             kinds = filter(None, map(tree.find_type, others))
             if not {"instant", "zoned"}.isdisjoint(map(find_family, kinds)):
-                for literal in literals:
-                    _add_seconds(tree, literal)
+                for member in short:
+                    recast(tree, member, _write_seconds)
     for branches in find_unions(tree):
         for branch in branches:
             for at, item in enumerate(branch.items or ()):
@@ -109,12 +122,20 @@ def _is_short(member: exp.Expr) -> bool:
     return isinstance(member, exp.Literal) and member.is_string and bool(_SHORT.fullmatch(member.name))
 
 
+def _write_seconds(text: exp.Expr) -> exp.Expr:
+    if isinstance(text, exp.Literal):
+        return exp.Literal.string(_SHORT.sub(r"\1:00\2", text.name))
+    written = parse_expression(_WITH_SECONDS)
+    written.expressions[0].replace(text)
+    return written
+
+
 def _add_seconds(tree: Tree, literal: exp.Expr) -> None:
     if _is_short(literal):
-        tree.replace(literal, exp.Literal.string(_SHORT.sub(r"\1:00\2", literal.name)))
+        tree.replace(literal, _write_seconds(literal))
 
 
-_DIGITS: Final = {"s": 0, "ms": 3, "us": 6}
+_DIGITS: Final = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 _ZONES: Final = {exp.DType.TIMESTAMP: None, exp.DType.TIMESTAMPTZ: "+00:00"}
 
 _FRACTION: Final = re.compile(r"\s*\d{4}-.*:\d\d\.(\d*[1-9])0*\s*(?:Z|[+-][\d:]*)?\s*", re.IGNORECASE)
@@ -125,89 +146,189 @@ _COARSE: Final = r"timestamp[\[(](?:s|ms|us|second|milli|micro|[0-6]\b)"
 
 @for_texts(
     rf"{_COARSE}|date",
-    r"\btimestamp(?:tz)?\s*'|\bdate|:\d\d\.\d|(?:as\s+|::\s*)timestamp",
+    r"'\s*\d+-\d|\bdate|(?:as\s+|::\s*)timestamp|\bnow\b|\bcurrent_timestamp\b",
 )
 def time_units(tree: Tree) -> None:
-    """Read a literal of a time, and a date, in the unit of the times beside it, if that holds its digits.
+    """Read literals of times, and dates, in the unit of the times beside them, or in one with their digits.
 
-    DataFusion takes nanoseconds for both, and casts the times to them, which end in the year 2262.
-    Comparisons of a column with literals alone are right. Times beside a text with more digits have its unit,
-    and casts of dates and of times of coarser units have microseconds.
+    DataFusion takes nanoseconds for both, and casts the times to them, which end in the year 2262. It reads
+    literals beside a column in the unit of the column, without the digits that this has not. Casts of dates
+    and of times of coarser units have microseconds.
 
-        SELECT coalesce(valid_to, TIMESTAMP '2024-03-10 02:30:00') FROM t
+        SELECT coalesce(valid_to, TIMESTAMP '2024-03-10 02:30:00') FROM t WHERE s = '2024-03-10 02:30:00.5'
     ->  SELECT coalesce(valid_to, arrow_cast('2024-03-10 02:30:00', 'Timestamp(Microsecond, None)')) FROM t
+        WHERE nullif(arrow_cast(s, 'Timestamp(Millisecond, None)'), NULL) = '2024-03-10 02:30:00.5'
     """
+    _cast_to_microseconds(tree)
+    named = name_literals(tree)
+    for group in find_groups(tree):
+        if group.use is not Use.COMPUTED or isinstance(group.node, exp.Sub):
+            _give_units(tree, group, [_list_times(member, named) for member in group.members])
+    for branches in find_unions(tree):
+        for at in range(len(branches[0].fields)):
+            items = [branch.items[at] if branch.items else None for branch in branches]
+            literals = [() if item is None else _list_times(item, named) for item in items]
+            kinds = [
+                None if found else branch.fields[at].type
+                for branch, found in zip(branches, literals, strict=True)
+            ]
+            for branch, cast in zip(branches, _choose_units(kinds, literals), strict=True):
+                if cast is not None:
+                    recast_outputs(tree, branch, {at: cast})
+    _cast_to_microseconds(tree)  # what has another type now
+
+
+def _cast_to_microseconds(tree: Tree) -> None:
+    """Cast dates and coarser times to microseconds, to a type without a unit and in date_trunc."""
+    for call in list(tree.root.find_all(exp.Anonymous))[::-1]:
+        if call.name.upper() in {"DATE_TRUNC", "DATETRUNC"} and len(call.expressions) == 2:
+            kind = tree.find_type(call.expressions[1])
+            if kind is not None and pa.types.is_date(kind):
+                tree.replace(call.expressions[1], cast_to(call.expressions[1].copy(), pa.timestamp("us")))
     for cast in list(tree.root.find_all(exp.Cast))[::-1]:
         if _is_of_nanoseconds(cast) and not isinstance(cast.this, exp.Literal):
             kind = tree.find_type(cast.this)
-            is_time = kind is not None and pa.types.is_timestamp(kind) and kind.unit in _DIGITS
+            is_time = kind is not None and pa.types.is_timestamp(kind) and kind.unit != "ns"
             if is_time or (kind is not None and pa.types.is_date(kind)):
                 replace_value(tree, cast, cast_to(cast.this.copy(), pa.timestamp("us", _ZONES[cast.to.this])))
-    for group in find_groups(tree):
-        if group.use is not Use.COMPUTED and any(map(_read_fraction, group.members)):
-            _refine(tree, group.members)
-    for group in find_groups(tree):
-        others = [member for member in group.members if not _is_constant(member)]
-        has_dates = tree.may_mix(others, "instant", "date") or tree.may_mix(others, "zoned", "date")
-        is_single = group.is_condition and len(others) == 1 and isinstance(others[0], exp.Column)
-        is_single = is_single and not isinstance(group.node, exp.Case)
-        has_literals = any(map(_is_literal, group.members)) and not is_single
-        if group.use is not Use.COMPUTED and (has_dates or has_literals):
-            _unify(tree, group.members, others)
 
 
-def _refine(tree: Tree, members: Sequence[exp.Expr]) -> None:
-    """Give times the unit that holds the digits of a text beside them, which DataFusion cuts off."""
-    others = [member for member in members if not isinstance(member, exp.Literal)]
-    if not (tree.may_mix(others, "instant") or tree.may_mix(others, "zoned")):
+def _list_times(member: exp.Expr, named: Mapping[str, Sequence[exp.Expr]]) -> Sequence[exp.Expr]:
+    """Return the literals that an expression gives, if all may be times in any unit; none for others."""
+    found = (member,) if _is_now(member) else list_literals(member, named)
+    return found if all(map(_is_open, found)) else ()
+
+
+def _is_now(node: exp.Expr) -> bool:
+    """Return whether an expression is the time of the statement, perhaps with an interval."""
+    if isinstance(node, exp.Add | exp.Sub) and isinstance(node.expression, exp.Interval):
+        return _is_now(node.this)
+    is_call = isinstance(node, exp.Anonymous) and node.name.upper() in {"NOW", "CURRENT_TIMESTAMP"}
+    return is_call or isinstance(node, exp.CurrentTimestamp)
+
+
+def _is_open(literal: exp.Expr) -> bool:
+    """Return whether a literal is a text, a date, or a time without digits, or the time of the statement."""
+    if _is_now(literal):
+        return True
+    text = literal
+    if isinstance(literal, exp.Cast):
+        text = literal.this
+        if literal.to.this is not exp.DType.DATE and not _is_of_nanoseconds(literal):
+            return False
+    return isinstance(text, exp.Literal) and text.is_string
+
+
+def _give_units(tree: Tree, group: Group, literals: Sequence[Sequence[exp.Expr]]) -> None:
+    members = group.members
+    if isinstance(group.node, exp.Sub) and any(isinstance(one, exp.Literal) for one in members):
         return
-    kinds = [tree.find_type(member) for member in others]
-    times = [kind for kind in kinds if kind is not None and pa.types.is_timestamp(kind)]
-    digits = max(len(_read_fraction(member)) for member in members)
-    if not times or digits > _DIGITS["us"] or digits <= max(_DIGITS.get(kind.unit, 9) for kind in times):
+    others = [member for member, found in zip(members, literals, strict=True) if not found]
+    may_be_times = any(tree.may_mix(others, family) for family in ("instant", "zoned", "date"))
+    if not may_be_times or not (any(literals) or tree.may_mix(others, "date")):
         return
-    unit = next(unit for unit, count in _DIGITS.items() if count >= digits)
-    for member, kind in zip(others, kinds, strict=True):
-        if kind is not None and pa.types.is_timestamp(kind):
-            recast(tree, member, partial(cast_to, kind=pa.timestamp(unit, kind.tz)))
-
-
-def _read_fraction(member: exp.Expr) -> str:
-    """Return the digits of the fraction of a second in a text of a time; none for other expressions."""
-    is_text = isinstance(member, exp.Literal) and member.is_string
-    found = _FRACTION.fullmatch(member.name) if is_text else None
-    return found[1] if found else ""
-
-
-def _unify(tree: Tree, members: Sequence[exp.Expr], others: Sequence[exp.Expr]) -> None:
-    kinds = [tree.find_type(member) for member in others]
-    units = {kind.unit for kind in kinds if kind is not None and pa.types.is_timestamp(kind)}
-    if not units or not units <= _DIGITS.keys():
+    kinds = [
+        None if found else tree.find_type(member) for member, found in zip(members, literals, strict=True)
+    ]
+    has_dates = any(kind is not None and find_family(kind) == "date" for kind in kinds)
+    is_alone = group.is_condition and len(others) == 1 and isinstance(others[0], exp.Column) and not has_dates
+    is_plain = all(member is others[0] or is_literal(member) or _is_now(member) for member in members)
+    # DataFusion reads literals in the unit of a time that is alone.
+    is_read = is_alone and is_plain and not isinstance(group.node, exp.Case)
+    if is_read and any(map(_is_now, members)):
         return
-    unit = max(units, key=_DIGITS.__getitem__)
-    for member, kind in zip(others, kinds, strict=True):
-        if kind is not None and find_family(kind) == "date":
-            recast(tree, member, partial(cast_to, kind=pa.timestamp(unit)))
-    for literal in filter(_is_literal, members):
-        _, _, fraction = literal.this.name.partition(".")
-        if len(fraction.rstrip("0")) <= _DIGITS[unit]:
-            tree.replace(literal, cast_to(literal.this.copy(), pa.timestamp(unit, _ZONES[literal.to.this])))
+    read = [_find_read_unit(tree, member, kind) for member, kind in zip(members, kinds, strict=True)]
+    for member, kind, cast in zip(members, kinds, _choose_units(kinds, literals, read), strict=True):
+        if cast is not None and not (is_read and kind is None):
+            recast(tree, member, cast)
 
 
-def _is_literal(member: exp.Expr) -> TypeGuard[exp.Cast]:
-    """Return whether an expression is a literal of a time in nanoseconds."""
-    return _is_of_nanoseconds(member) and isinstance(member.this, exp.Literal) and member.this.is_string
+def _choose_units(
+    kinds: Kinds, literals: Sequence[Sequence[exp.Expr]], read: Sequence[str | None] = ()
+) -> Sequence[Cast | None]:
+    """Choose how dates, literals, and times with fewer digits than these are cast beside times.
+
+    Args:
+        kinds: types of expressions; None for those that give literals.
+        literals: that they give.
+        read: units in which DataFusion reads literals beside them; by default those of the types.
+    """
+    units = [kind.unit if kind is not None and pa.types.is_timestamp(kind) else None for kind in kinds]
+    dates = [kind for kind in kinds if kind is not None and find_family(kind) == "date"]
+    if not any(units):
+        # Dates beside times of the statement: both have microseconds.
+        is_time = any(_is_of_nanoseconds(one) or _is_now(one) for found in literals for one in found)
+        units = ["us" if kind in dates and is_time else None for kind in kinds]
+        read = ()
+    fractions = max([_count_digits(one) for found in literals for one in found], default=0)
+    digits = max([fractions, *(_DIGITS[unit] for unit in units if unit is not None)])
+    zones = [getattr(kind, "tz", None) for kind, unit in zip(kinds, units, strict=True) if unit is not None]
+    if not zones or "ns" in units:
+        return [None] * len(kinds)
+    target = next(unit for unit, count in _DIGITS.items() if count >= digits)
+    zone = next((zone for zone in zones if zone is not None), None)
+    return [
+        _choose_unit(kind, found, target, zone)
+        if kind is None or unit is None or kind in dates
+        else partial(_hide_cast, kind=pa.timestamp(target, kind.tz))
+        if _DIGITS[unit] < fractions
+        else None
+        for kind, found, unit in zip(kinds, literals, read or units, strict=True)
+    ]
+
+
+def _find_read_unit(tree: Tree, member: exp.Expr, kind: pa.DataType | None) -> str | None:
+    """Return the unit of a time in which DataFusion reads literals beside it: of what is cast, if it is."""
+    if kind is None or not pa.types.is_timestamp(kind):
+        return None
+    is_call = isinstance(member, exp.Anonymous) and member.name.upper() == "ARROW_CAST"
+    source = member.this if isinstance(member, exp.Cast) else member.expressions[0] if is_call else None
+    inner = None if source is None else _find_read_unit(tree, source, tree.find_type(source))
+    unit: str = kind.unit
+    return unit if inner is None else min(unit, inner, key=_DIGITS.__getitem__)
+
+
+def _hide_cast(expression: exp.Expr, kind: pa.DataType) -> exp.Expr:
+    """Cast a time to a finer unit, and hide that from DataFusion, which would cut off digits of literals."""
+    return exp.Anonymous(this="nullif", expressions=[cast_to(expression, kind), exp.null()])
+
+
+def _choose_unit(
+    kind: pa.DataType | None, literals: Sequence[exp.Expr], unit: str, zone: str | None
+) -> Cast | None:
+    if kind is not None:
+        return partial(cast_to, kind=pa.timestamp(unit)) if find_family(kind) == "date" else None
+    targets = {
+        one.to.this if isinstance(one, exp.Cast) else exp.DType.TIMESTAMPTZ if _is_now(one) else None
+        for one in literals
+    }
+    if targets <= {exp.DType.TIMESTAMP, exp.DType.DATE}:
+        return partial(_read_as, kinds=[pa.timestamp(unit)])
+    if targets <= {exp.DType.TIMESTAMPTZ}:
+        return partial(_read_as, kinds=[pa.timestamp(unit, "+00:00")])
+    if targets != {None}:
+        return None
+    utc = [] if zone is None else [pa.timestamp(unit, "+00:00")]
+    return partial(_read_as, kinds=[*utc, pa.timestamp(unit, zone)])
+
+
+def _read_as(expression: exp.Expr, kinds: Sequence[pa.DataType]) -> exp.Expr:
+    """Cast an expression, or a literal in the place of its type, to some types in turn."""
+    is_typed = isinstance(expression, exp.Cast) and is_literal(expression)
+    return reduce(cast_to, kinds, expression.this if is_typed else expression)
+
+
+def _count_digits(literal: exp.Expr) -> int:
+    """Return how many digits of a second the fraction of a literal has; none for those of no times."""
+    if _is_now(literal):
+        return _DIGITS["us"]
+    text = literal.this if isinstance(literal, exp.Cast) else literal
+    found = _FRACTION.fullmatch(text.name) if isinstance(text, exp.Literal) and text.is_string else None
+    return len(found[1]) if found else 0
 
 
 def _is_of_nanoseconds(member: exp.Expr) -> TypeGuard[exp.Cast]:
     return isinstance(member, exp.Cast) and member.to.this in _ZONES and not member.to.expressions
-
-
-def _is_constant(member: exp.Expr) -> bool:
-    """Return whether an expression is a literal, but for those of times in other units."""
-    if isinstance(member, exp.Cast) and member.to.this in _ZONES and member.to.expressions:
-        return False
-    return isinstance(member.this if isinstance(member, exp.Cast) else member, exp.Literal)
 
 
 _FIXED = (None, "UNBOUNDED", "CURRENT ROW")
@@ -234,8 +355,8 @@ def windows_of_times(tree: Tree) -> None:
                 continue
             if pa.types.is_time(kind) or pa.types.is_duration(kind):
                 shown = parse_expression("arrow_cast(x, 'Int64')")
-            elif pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-                shown = parse_expression("encode(x, 'hex')")
+            elif find_family(kind) == "bytes":
+                shown = parse_expression("encode(arrow_cast(x, 'LargeBinary'), 'hex')")
             else:
                 continue
             (column,) = shown.find_all(exp.Column)

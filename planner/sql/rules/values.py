@@ -82,11 +82,13 @@ def untyped_values(tree: Tree) -> None:
         has_bytes = {find_family(kind) for kind in kinds} == {"bytes"}
         if has_bytes:
             kinds = {find_common_bytes(kinds)}
-        if len(kinds) != 1 or pa.types.is_nested(kind := kinds.pop()) or find_family(kind) in _KEPT:
+        if len(kinds) != 1 or find_family(kind := kinds.pop()) in _KEPT:
             continue
         if is_compared and not pa.types.is_boolean(kind):
             continue
         for member in filter(_may_be_untyped, group.members):
+            if isinstance(member, exp.Literal) and pa.types.is_nested(kind):
+                continue
             if has_bytes or isinstance(member, exp.Literal) or tree.find_type(member) is None:
                 tree.replace(member, cast_to(member.copy(), kind))
     _give_united_types(tree)
@@ -103,7 +105,7 @@ def _give_united_types(tree: Tree) -> None:
                 is_untyped = isinstance(item, exp.Parameter) and pa.types.is_null(branch.fields[at].type)
                 kind = next(iter(kinds))
                 is_kept = find_family(kind) in _KEPT - {"floating"}
-                if is_untyped and not is_kept and not pa.types.is_nested(kind):
+                if is_untyped and not is_kept:
                     recast_outputs(tree, branch, {at: partial(cast_to, kind=kind)})
 
 
@@ -197,33 +199,42 @@ def uuid_literals(tree: Tree) -> None:
         return
     columns = {one.name.casefold() for one in tree.columns}
     for group in find_groups(tree):
-        if any(_is_uuid(member, names) for member in group.members):
+        if _are_uuids(group.members, names, columns):
             for member in group.members:
                 if _is_written(member, names, columns):
                     recast(tree, member, _write_small)
     for branches in find_unions(tree):
         for at in range(len(branches[0].fields)):
             items = [branch.items[at] if branch.items else None for branch in branches]
-            if any(item is not None and _is_uuid(item, names) for item in items):
+            if _are_uuids([item for item in items if item is not None], names, columns):
                 for branch, item in zip(branches, items, strict=True):
                     if item is not None and _is_written(item, names, columns):
                         recast_outputs(tree, branch, {at: _write_small})
 
 
-def _is_uuid(node: exp.Expr, names: Collection[str]) -> bool:
+def _are_uuids(values: Sequence[exp.Expr], names: Collection[str], columns: Collection[str]) -> bool:
+    """Return whether expressions give UUIDs of columns, and none gives texts of columns."""
+    others = [value for value in values if not _is_uuid(value, names, columns)]
+    are_texts = (one.find(exp.Column) is not None and not _is_written(one, names, columns) for one in others)
+    return len(others) < len(values) and not any(are_texts)
+
+
+def _is_uuid(node: exp.Expr, names: Collection[str], columns: Collection[str]) -> bool:
     """Return whether an expression gives UUIDs of columns."""
     match node:
         case exp.Column():
             return node.name.casefold() in names
         case exp.Paren() | exp.Alias() | exp.Subquery():
-            return _is_uuid(node.this, names)
+            return _is_uuid(node.this, names, columns)
         case exp.Select():
-            return len(node.expressions) == 1 and _is_uuid(node.expressions[0], names)
+            return len(node.expressions) == 1 and _is_uuid(node.expressions[0], names, columns)
         case exp.Case():
             results = [*(branch.args["true"] for branch in node.args["ifs"]), node.args.get("default")]
-            return any(result is not None and _is_uuid(result, names) for result in results)
-        case exp.Anonymous() if node.name.casefold() in {"coalesce", "greatest", "least", "nullif"}:
-            return any(_is_uuid(argument, names) for argument in node.expressions)
+            return _are_uuids([result for result in results if result is not None], names, columns)
+        case exp.Anonymous() if node.name.casefold() == "nullif":
+            return _is_uuid(node.expressions[0], names, columns)
+        case exp.Anonymous() if node.name.casefold() in {"coalesce", "greatest", "least"}:
+            return _are_uuids(node.expressions, names, columns)
     return False
 
 
@@ -252,9 +263,10 @@ def _write_small(node: exp.Expr) -> exp.Expr:
 def _find_names(tree: Tree) -> Collection[str]:
     """Return the names of columns that have UUIDs and nothing else, also under other names."""
     uuids = {one.name.casefold() for one in tree.columns if one.type.equals(pa.uuid())}
+    columns = {one.name.casefold() for one in tree.columns}
     names = uuids - {one.name.casefold() for one in tree.columns if not one.type.equals(pa.uuid())}
     for alias in reversed(list(tree.root.find_all(exp.Alias))):
-        if _is_uuid(alias.this, names):
+        if _is_uuid(alias.this, names, columns):
             names.add(alias.alias.casefold())
     return names
 

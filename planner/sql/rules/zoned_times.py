@@ -10,6 +10,7 @@ from typing import Final
 import pyarrow as pa
 from sqlglot import exp
 
+from lance_gateway.planner.sql.rules.late_instants import SHOWS_ZONE
 from lance_gateway.planner.sql.tree.dialect import parse_expression
 from lance_gateway.planner.sql.tree.groups import (
     Cast,
@@ -18,6 +19,7 @@ from lance_gateway.planner.sql.tree.groups import (
     Use,
     cast_to,
     find_groups,
+    recast,
     replace_value,
     unify_types,
 )
@@ -41,8 +43,6 @@ _SHOWN: Final = frozenset({exp.DType.DATE, exp.DType.TIME, *exp.DataType.TEXT_TY
 _SHOWN_ARROW: Final = re.compile(r"Date|Time(?!stamp)|(?:Large)?Utf8")
 """Types of which a time with a zone has other values in another zone."""
 _FORMATTED: Final = frozenset({"TO_CHAR", "DATE_FORMAT"})
-_SHOWS_ZONE: Final = re.compile(r"^$|TZ|OF|%:?[zZ+]|tz")
-"""A format that shows the zone, or that is no literal."""
 _CASTS: Final = frozenset({"ARROW_CAST", "ARROW_TRY_CAST"})
 
 
@@ -64,6 +64,9 @@ def zoned_times(tree: Tree) -> None:
     """
     _change_zones(tree)
     unify_types(tree, ("zoned",), _choose)
+    for group in find_groups(tree):
+        if group.use is Use.RETURNED and tree.may_mix(group.members, "zoned", "zoned"):
+            _unite_zones(tree, group)
     _change_zones(tree)  # of what has a type now
     for node in list(tree.root.walk())[::-1]:
         _show_in_utc(tree, node)
@@ -86,6 +89,15 @@ def _choose(kinds: Kinds) -> Sequence[Cast | None]:
     ]
 
 
+def _unite_zones(tree: Tree, group: Group) -> None:
+    """Give times of UTC the zone of another one: DataFusion shows them in it, and takes it for UTC."""
+    kinds = [tree.find_type(member) for member in group.members]
+    zoned = _find_zoned(kinds)
+    for member, kind in zip(group.members, kinds, strict=True):
+        if zoned is not None and kind is not None and pa.types.is_timestamp(kind) and kind.tz in _UTC:
+            recast(tree, member, partial(cast_to, kind=pa.timestamp(kind.unit, zoned.tz)))
+
+
 def _compute_in_utc(tree: Tree, group: Group, kinds: Kinds) -> None:
     """Add an interval in UTC: a day has 24 hours there, and there are no hours that are skipped."""
     for member, kind in zip(group.members, kinds, strict=True):
@@ -105,7 +117,7 @@ def _show_in_utc(tree: Tree, node: exp.Expr) -> None:
         name, utc = node.name.upper(), pa.timestamp(kind.unit, "+00:00")
         is_truncated = name in {"DATE_TRUNC", "DATETRUNC"}
         # Without a zone, DataFusion truncates and writes times that have no nanoseconds, too.
-        is_plain = is_truncated or (name in _FORMATTED and not _SHOWS_ZONE.search(node.expressions[-1].name))
+        is_plain = is_truncated or (name in _FORMATTED and not SHOWS_ZONE.search(node.expressions[-1].name))
         tree.replace(shown, cast_to(shown.copy(), pa.timestamp(kind.unit) if is_plain else utc))
         if is_truncated:
             replace_value(tree, node, cast_to(cast_to(node.copy(), utc), kind))

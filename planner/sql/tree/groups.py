@@ -184,6 +184,45 @@ def unify_types(
                 recast_column(tree, side, cast)
 
 
+def name_literals(tree: Tree) -> Mapping[str, Sequence[exp.Expr]]:
+    """Return what columns of VALUES and of other queries are that consist of literals, by their names."""
+    found: dict[str, list[exp.Expr]] = {}
+    for alias in tree.root.find_all(exp.Alias):
+        found.setdefault(alias.alias.casefold(), []).append(alias.this)
+    for values in tree.root.find_all(exp.Values):
+        above: exp.Expr | None = values
+        while above is not None and not above.alias_column_names:
+            above = above.parent
+        names = [] if above is None else above.alias_column_names
+        for row in values.find_all(exp.Tuple):
+            for name, cell in zip(names, row.expressions, strict=False):
+                found.setdefault(name.casefold(), []).append(cell)
+    columns = {column.name.casefold() for column in tree.columns}
+    known = {name: [one for one in cells if not isinstance(one, exp.Null)] for name, cells in found.items()}
+    return {
+        name: cells for name, cells in known.items() if name not in columns and all(map(is_literal, cells))
+    }
+
+
+def list_literals(member: exp.Expr, named: Mapping[str, Sequence[exp.Expr]]) -> Sequence[exp.Expr]:
+    """Return the literals that an expression gives: itself, or what `name_literals` found; none of others."""
+    match member:
+        case exp.Column():
+            return named.get(member.name.casefold(), ())
+        case exp.Paren() | exp.Alias() | exp.Subquery():
+            return list_literals(member.this, named)
+        case exp.Select():
+            return list_literals(member.expressions[0], named) if len(member.expressions) == 1 else ()
+        case exp.Anonymous(this=name, expressions=[value, exp.Null()]) if name.upper() == "NULLIF":
+            return list_literals(value, named)
+    return (member,) if is_literal(member) else ()
+
+
+def is_literal(node: exp.Expr) -> bool:
+    """Return whether an expression is a text, a number, or a text with a type, as DATE '..'."""
+    return isinstance(node.this if isinstance(node, exp.Cast) else node, exp.Literal)
+
+
 def recast(tree: Tree, member: exp.Expr, cast: Cast) -> None:
     """Give a member of a group another type."""
     is_quantified = isinstance(member.parent, exp.Any | exp.All)

@@ -265,6 +265,9 @@ def _read_same_rows(probe: exp.Select, select: exp.Select, around: exp.Join | No
         if around is not None and join is around and join.kind in {"SEMI", "ANTI"}:
             copied.set("side", None)
             copied.set("kind", None)
+    for join in probe.args.get("joins") or ():
+        if join.args.get("on") is not None:
+            join.set("on", exp.true())  # DataFusion may refuse the condition before all rules are applied
 
 
 def _with_common_tables(probe: exp.Query, expression: exp.Expr) -> exp.Query:

@@ -27,6 +27,7 @@ _OPERATORS: Final = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg, exp.D
 _CONDITIONS: Final = (exp.Predicate, exp.Connector, exp.Not, exp.Boolean)
 _PLAIN_TYPES: Final[Mapping[type[exp.Expr], pa.DataType]] = {
     exp.Null: pa.null(),
+    exp.HexString: pa.binary(),
     exp.Interval: pa.month_day_nano_interval(),
 }
 _CASTS: Final = frozenset({"ARROW_CAST", "ARROW_TRY_CAST"})

@@ -105,8 +105,8 @@ def bind(node: Node, row: dict[str, Any]) -> Node | None:
         return None if None in operands else Call(node.operator, tuple(operands))  # type: ignore[arg-type]
     if not node.column:
         return node
-    if node.of is not node.type or node.type is None or node.type.rule == b"uuid":
-        return None  # Constants are of the type UUID where a column is.
+    if node.of is not node.type or node.type is None:
+        return None
     text = exact(node.type, row[node.column])
     return None if text is None else replace(node, source="literal", spelling=text, column="")
 

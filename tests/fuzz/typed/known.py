@@ -68,6 +68,7 @@ MEANT: Sequence[Known] = (
         r"(gcd|lcm)\(.*(power|\^|sqrt|1e300|\* 1\.19|/ 3\.0|exp|ln)",
         r"Decimal|Float64",
     ),
+    Known("`gcd` of doubles", "refused", r"(gcd|lcm)\(", "Unsupported argument types"),
     Known("`sign` of NaN", "postgres|duckdb", r"sign(um)?\(", "NaN"),
     Known("`upper('ß')`", "postgres|duckdb", "upper|initcap", "ß|SS"),
     Known("a pattern that is none", "refused", "", "Regular expression did not compile|regex parse error"),
@@ -132,13 +133,14 @@ MEANT: Sequence[Known] = (
     Known(
         "a text beside `+`",
         "refused",
-        r"'\s*[-\d.e]+\s*'",
+        r"[-+*/%^] \(*'|'\)* [-+*/%^]|-\(*'|\w\([^()]*'-?[\d.]+'",
         "type|types|not supported|not implemented|coerc|comparable|Unary operator",
     ),
     Known("timestamps of seconds beside finer ones", "refused", "", "UnsupportedError"),
     Known(
         "far dates and nanoseconds",
         "refused|place|constant|state",
+        text=r"timestamp_ns_|TIMESTAMP\(9\)",
         detail="instants before 1678",
     ),
 )

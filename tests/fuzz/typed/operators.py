@@ -66,7 +66,8 @@ _COMPARISONS = (
     _op("or", "{0} = {1} OR {0} = {2}", "any like like"), _op("and", "{0} <> {1} AND {0} <> {2}", "any like like"),
     _op("NOT of IN", "NOT ({0} IN ({1}) AND {0} IN ({2}))", "any like like"),
     _op("NOT IN or", "{0} NOT IN ({1}) OR {0} NOT IN ({2})", "any like like"),
-    _op("ANY", "{0} = ANY(ARRAY[{1}, {2}])", "ordered like like"),
+    # An array has one type, so that PostgreSQL reads a text beside a date as one; IN is like ours.
+    _op("ANY", "{0} = ANY(ARRAY[{1}, {2}])", "ordered like like", postgres="{0} IN ({1}, {2})"),
     _op("IS NULL", "{0} IS NULL", "any"), _op("IS NOT NULL", "{0} IS NOT NULL", "any", postgres=None),
     _op("CASE x WHEN", _CASE, "any like like", "text"),
     _op("CASE", "CASE WHEN {0} = {1} THEN 'yes' ELSE 'no' END", "any like", "text"),

@@ -269,10 +269,12 @@ def exact(one: Type, value: Any) -> Spelling | None:
     """Return a constant of exactly this type and value, or None where it has no text."""
     if pa.types.is_nested(one.arrow) or pa.types.is_fixed_size_binary(one.arrow):
         return None
+    if value is None and one.group == "uuid":
+        return spell("CAST(NULL AS UUID)")
     if value is None:
         return spell(f"arrow_cast(NULL, '{arrow_name(one)}')", one.postgres and f"NULL::{one.postgres}", None)
     match one.group:
-        case "number" | "text" | "uuid" | "json":
+        case "number" | "text" | "json":
             text = f"{value:f}" if isinstance(value, Decimal) else str(value).replace("'", "''")
         case "truth":
             return spell(str(value).upper())
@@ -280,6 +282,8 @@ def exact(one: Type, value: Any) -> Spelling | None:
             text = value.isoformat()
         case "bytes":
             return _bytes(value)
+        case "uuid":
+            return spell(f"UUID '{value}'", f"'{value}'::uuid", None)
         case _:
             text = format_moment(value, one.arrow)
     return spell(
@@ -310,7 +314,7 @@ def arrow_name(one: Type) -> str:
         zone = "None" if arrow.tz is None else f'Some("{arrow.tz}")'
         return f"Timestamp({_UNITS[arrow.unit]}, {zone})"
     names = {
-        "large_binary": "LargeBinary", "float": "Float32", "double": "Float64", "bool": "Boolean", "string": "Utf8", "large_string": "LargeUtf8",
+        "float": "Float32", "double": "Float64", "bool": "Boolean", "string": "Utf8", "large_string": "LargeUtf8", "large_binary": "LargeBinary",
         "date32[day]": "Date32", "date64[ms]": "Date64", "time64[us]": "Time64(Microsecond)",
         "dictionary<values=string, indices=int32, ordered=0>": "Dictionary(Int32, Utf8)",
     }  # fmt: skip

@@ -197,6 +197,15 @@ def test_types_follow_from_use(sql: str, types: list[str]):
     assert expected_types(sql) == types
 
 
+STRUCT = pa.struct([("a", pa.int64()), ("b", pa.decimal128(10, 2))])
+NESTED = {
+    "struct": (STRUCT, {"a": 1, "b": None}),
+    "list": (pa.list_(STRUCT), [None, {"a": None, "b": None}]),
+    "texts": (pa.list_(pa.string()), ["a", None]),
+    "map": (pa.map_(pa.string(), pa.int64()), [("k", 1)]),
+}
+
+
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QueryEngine]:
     root = tmp_path_factory.mktemp("typed")
@@ -204,8 +213,9 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QueryEngine]:
         "id": [1, 2, 3],
         "b": [True, None, False],
         "bytes": pa.array([b"", b"a", None], pa.large_binary()),
+        **{name: pa.array([value, None, value], kind) for name, (kind, value) in NESTED.items()},
     }
-    lance.write_dataset(pa.table(rows), root / "t.lance")
+    lance.write_dataset(pa.table(rows), root / "t.lance", data_storage_version="2.2")
     engine = QueryEngine(Catalog.open(str(root)))
     yield engine
     engine.close()
@@ -233,6 +243,26 @@ def test_types_follow_from_subqueries_that_no_row_needs(
     assert prepared.execute(scalars).read_all().num_rows == expected
 
 
+@pytest.mark.parametrize("column", NESTED)
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("SELECT id FROM t WHERE coalesce({c}, $1) = {c}", 2),
+        ("SELECT id FROM t ORDER BY CASE {c} WHEN {c} THEN 1 WHEN $1 THEN 2 END", 3),
+        ("SELECT {c} FROM t UNION SELECT $1", 2),
+        ("SELECT {c} FROM t EXCEPT SELECT $1", 1),
+        ("SELECT nullif({c}, $1) AS v FROM t", 3),
+        ("SELECT id FROM t WHERE {c} IS DISTINCT FROM $1", 1),
+    ],
+)
+def test_types_follow_from_nested_values(engine: QueryEngine, column: str, sql: str, expected: int):
+    kind, value = NESTED[column]
+    prepared = engine.prepare(sql.format(c=f'"{column}"'))
+    assert prepared.parameter_schema.types == [kind]
+    assert prepared.execute([pa.scalar(value, kind)]).read_all().num_rows == expected
+    prepared.execute([pa.scalar(None, kind)]).read_all()
+
+
 @pytest.mark.parametrize(
     "printed",
     [
@@ -258,6 +288,7 @@ def test_texts_are_no_types(printed: str):
         pa.list_(pa.float32(), 3),
         pa.large_list(pa.string()),
         pa.struct([("a", pa.int64()), ("b c", pa.list_(pa.timestamp("s", "Europe/Berlin")))]),
+        pa.map_(pa.string(), pa.list_(pa.int64())),
         pa.month_day_nano_interval(),
         pa.float16(),
         pa.bool_(),

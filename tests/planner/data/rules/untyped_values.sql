@@ -30,6 +30,11 @@ SELECT flag BETWEEN 'false' AND flag AS x, day BETWEEN '2024-07-01' AND day AS y
 --
 SELECT flag BETWEEN arrow_cast('false', 'Boolean') AND flag AS x, day BETWEEN '2024-07-01' AND day AS y FROM mixed
 
+## nested values
+SELECT coalesce(l, $1), CASE st WHEN st THEN 1 WHEN $2 THEN 2 END FROM lists UNION ALL SELECT $3, 3
+--
+SELECT coalesce(l, arrow_cast($1, 'List(nullable Int64)')), CASE st WHEN st THEN 1 WHEN arrow_cast($2, 'Struct("x": nullable Int64)') THEN 2 END FROM lists UNION ALL SELECT arrow_cast($3, 'List(nullable Int64)') AS "$3", 3
+
 ## booleans beside texts
 SELECT flag = 'true' AS x, flag IN ('f', NULL) AS y, 't' IS DISTINCT FROM flag AS z, day = '2024-07-01' AS d FROM mixed
 --

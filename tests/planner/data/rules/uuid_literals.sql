@@ -24,3 +24,8 @@ SELECT v FROM u WHERE greatest(ref, '550e8400-e29b-41d4-a716-446655440000') = 'a
 SELECT ref FROM u JOIN (VALUES ('550E8400-E29B-41D4-A716-446655440000')) AS w(k) ON ref = k WHERE ref IN (SELECT 'A') UNION SELECT 'B'
 --
 SELECT ref FROM u JOIN (VALUES ('550E8400-E29B-41D4-A716-446655440000')) AS w(k) ON ref = lower(k) WHERE ref IN (SELECT 'a' AS "Utf8(""A"")") UNION SELECT 'b' AS "Utf8(""B"")"
+
+## beside texts of columns
+SELECT v FROM u WHERE v BETWEEN ref AND 'A' OR nullif(v, ref) = 'A' OR coalesce(v, ref) IN ('A', v)
+--
+SELECT v FROM u WHERE v BETWEEN ref AND 'A' OR nullif(v, ref) = 'A' OR coalesce(v, ref) IN ('A', v)

@@ -8,7 +8,7 @@ SELECT rank() OVER (ORDER BY arrow_cast(tm, 'Int64')) AS r, count(*) OVER (PARTI
 ## bytes
 SELECT count(*) OVER (ORDER BY b) AS n FROM days
 --
-SELECT count(*) OVER (ORDER BY encode(b, 'hex')) AS n FROM days
+SELECT count(*) OVER (ORDER BY encode(arrow_cast(b, 'LargeBinary'), 'hex')) AS n FROM days
 
 ## frames of rows
 SELECT count(*) OVER (ORDER BY tm ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS n FROM days
@@ -19,3 +19,8 @@ SELECT count(*) OVER (ORDER BY tm ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT R
 SELECT count(*) OVER (ORDER BY tm RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS n FROM days
 --
 SELECT count(*) OVER (ORDER BY arrow_cast(tm, 'Int64') RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS n FROM days
+
+## bytes of a fixed size
+SELECT rank() OVER (ORDER BY fixed) AS n FROM mixed
+--
+SELECT rank() OVER (ORDER BY encode(arrow_cast(fixed, 'LargeBinary'), 'hex')) AS n FROM mixed

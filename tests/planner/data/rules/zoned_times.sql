@@ -46,3 +46,8 @@ SELECT to_local_time(arrow_cast(at, 'Timestamp(Microsecond, Some("Asia/Tokyo"))'
 SELECT id FROM t WHERE ts AT TIME ZONE 'Asia/Tokyo' IS NULL
 --
 SELECT id FROM t WHERE coalesce(arrow_cast(arrow_try_cast(ts, 'Timestamp(Microsecond, Some("Asia/Tokyo"))'), 'Timestamp(Microsecond, Some("+00:00"))'), greatest(arrow_cast(arrow_try_cast(ts - INTERVAL '1 DAY', 'Timestamp(Microsecond, Some("Asia/Tokyo"))'), 'Timestamp(Microsecond, Some("+00:00"))') + INTERVAL '24 HOURS', arrow_cast(arrow_try_cast(ts + INTERVAL '1 DAY', 'Timestamp(Microsecond, Some("Asia/Tokyo"))'), 'Timestamp(Microsecond, Some("+00:00"))') - INTERVAL '24 HOURS')) IS NULL
+
+## times of UTC in results with those of another zone
+SELECT CASE WHEN id = 1 THEN TIMESTAMPTZ '2024-07-01 12:00:00Z' ELSE at END AS x, at < TIMESTAMPTZ '2024-07-01 12:00:00Z' AS y FROM t
+--
+SELECT CASE WHEN id = 1 THEN arrow_cast(arrow_cast(CAST('2024-07-01 12:00:00Z' AS TIMESTAMPTZ), 'Timestamp(Nanosecond, Some("+00:00"))'), 'Timestamp(Nanosecond, Some("America/New_York"))') ELSE at END AS x, at < arrow_cast(arrow_cast(CAST('2024-07-01 12:00:00Z' AS TIMESTAMPTZ), 'Timestamp(Nanosecond, Some("+00:00"))'), 'Timestamp(Nanosecond, Some("America/New_York"))') AS y FROM t

@@ -4,15 +4,11 @@
 SELECT id FROM m WHERE whole = TIMESTAMP '2024-02-29 23:59:59.5'
 --
 (no rows)
---
-to_timestamp_nanos
 
 ## a constant is cut to the seconds of the column below a cast
 SELECT id FROM m WHERE CAST(whole AS TIMESTAMP) = '2024-02-29 23:59:59.5'
 --
 (no rows)
---
-to_timestamp_nanos
 
 ## an interval is cut to the seconds of the column beside it
 SELECT id, CAST(whole + INTERVAL '500 milliseconds' AS VARCHAR) AS x FROM m WHERE id < 2

@@ -15,6 +15,11 @@ SELECT abs(st['x']) AS x, count(*) OVER (PARTITION BY abs(st['x'])) AS n FROM (V
 --
 1 | 1
 
+## a condition on a field of a column
+SELECT y, count(*) OVER (PARTITION BY CASE WHEN -st['x'] = y THEN 1 ELSE 0 END) AS n FROM (VALUES (struct(1 AS x), 2)) AS t(st, y)
+--
+2 | 1
+
 ## a window by CASE
 SELECT id, rank() OVER (ORDER BY CASE WHEN abs(a) > 3 THEN 1 ELSE 0 END) AS r FROM t WHERE id IN (2, 5)
 --

@@ -246,6 +246,11 @@ def test_keys_are_constant_by_conditions(
             "SELECT a FROM (SELECT a FROM t GROUP BY CUBE (a)) "
             "WHERE ((SELECT max(id) FROM u) NOT BETWEEN 1 AND 2) IS NULL"
         ),
+        f"SELECT x.id, s.n FROM u x LEFT JOIN {COUNTED} s ON (SELECT max(id) FROM u) < 0",
+        "SELECT u.id FROM u ANTI JOIN (SELECT count(1) AS n FROM t) s ON FALSE",
+        "SELECT count(*) FROM (SELECT max(id) FROM t) x LEFT JOIN u ON FALSE WHERE u.a > 0",
+        f"SELECT s.n FROM u x LEFT JOIN {NOTHING} s ON FALSE",
+        f"SELECT n FROM u x FULL JOIN {NOTHING} s ON 2 < 1 WHERE x.id > 0",
         "SELECT id FROM u WHERE (SELECT max(id) * 0 FROM t WHERE t.a = u.a AND FALSE) NOT IN (NULL, -2)",
     ],
 )
@@ -259,13 +264,8 @@ def test_conditions_without_columns_stay_above_aggregates(
 @pytest.mark.parametrize(
     "sql",
     [
-        f"SELECT x.id, s.n FROM u x LEFT JOIN {COUNTED} s ON (SELECT max(id) FROM u) < 0",
-        "SELECT u.id FROM u LEFT ANTI JOIN (SELECT count(1) AS n FROM t) s ON FALSE",
         "SELECT count(c) FROM (SELECT 'c' AS c FROM (SELECT max(id) FROM t)) x LEFT SEMI JOIN u ON FALSE",
-        "SELECT count(*) FROM (SELECT max(id) FROM t) x LEFT JOIN u ON FALSE WHERE u.a > 0",
         f"SELECT a FROM t WHERE EXISTS (SELECT 1 FROM {COUNTED} WHERE 1 > 2) GROUP BY ROLLUP (a)",
-        f"SELECT s.n FROM u x LEFT JOIN {NOTHING} s ON FALSE",
-        f"SELECT n FROM u x FULL JOIN {NOTHING} s ON 2 < 1 WHERE x.id > 0",
     ],
 )
 def test_they_are_refused_beside_joins(answered: Callable[[str], tuple[Rows, Rows]], sql: str) -> None:

@@ -25,6 +25,7 @@ TABLES = {
     "u": {"ref": pa.uuid(), "v": pa.string()},
     "days": {"id": pa.int64(), "tm": pa.time64("us"), "b": pa.binary()},
     "mixed": {"day": pa.date32(), "flag": pa.bool_(), "large": pa.large_binary(), "fixed": pa.binary(2)},
+    "dictionaries": {"d": pa.dictionary(pa.int32(), pa.string()), "s": pa.string()},
     "vectors": {"vec": pa.list_(pa.float32(), 2)},
     "lists": {
         "id": pa.int64(),
