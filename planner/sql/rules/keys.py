@@ -198,7 +198,10 @@ def _find_keys(root: exp.Expr) -> Iterator[exp.Expr]:
         order = node.args.get("order")
         if isinstance(node, exp.Anonymous):
             order = next((one for one in node.expressions if isinstance(one, exp.Order)), None)
-        if order is not None and not node.args.get("distinct"):
+        is_distinct = node.args.get("distinct") or (
+            order is not None and isinstance(order.this, exp.Distinct)
+        )
+        if order is not None and not is_distinct:
             yield from (key.this for key in order.expressions)
         yield from node.args.get("partition_by") or ()
 

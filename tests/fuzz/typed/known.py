@@ -133,7 +133,7 @@ MEANT: Sequence[Known] = (
     Known(
         "a text beside `+`",
         "refused",
-        r"[-+*/%^] \(*'|'\)* [-+*/%^]|-\(*'|\w\([^()]*'-?[\d.]+'|'\s*[-\d.e]+\s*'",
+        r"[-+*/%^] \(*'|'\)* [-+*/%^]|-\(*'|\w\([^()]*'-?[\d.]+'",
         "type|types|not supported|not implemented|coerc|comparable|Unary operator",
     ),
     Known("timestamps of seconds beside finer ones", "refused", "", "UnsupportedError"),

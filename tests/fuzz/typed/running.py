@@ -464,8 +464,7 @@ class _Asking:
             answer = self._run(sql, rendering.parameters, access)
         except RefusedError as refused:
             self._refuse(node, str(refused), sql, place.name, state)
-            is_cautious = place.expected is not None and "UnsupportedError" in str(refused)
-            if is_cautious or self._is_refused(place, names, rendering):
+            if "UnsupportedError" in str(refused) or self._is_refused(place, names, rendering):
                 return None
             return sql, f"refused: {str(refused)[:300]}"
         columns = answer.columns[:1] if place.name == "WHERE columns" else answer.columns
