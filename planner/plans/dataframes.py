@@ -200,15 +200,11 @@ class Frames:
             rewrite = partial(apply_rules, text, typed, types, plan_part, self._operations, nulls)
             text = self._rewritten.make(f"{nulls} {text}", typed, types, rewrite)
             if not WRITERS.isdisjoint(bound.json_functions):
+                find_schema = partial(self._plan_part, context, values, {})
                 text, written = (
-                    mark_json(one)
+                    (mark_json(text), mark_json(written))
                     if untyped
-                    else type_json(
-                        one,
-                        partial(self._plan_part, context, values, {}),
-                        partial(register_writer, context, run),
-                    )
-                    for one in (text, written)
+                    else type_json(text, written, find_schema, partial(register_writer, context, run))
                 )
             frame = _plan_named(bound, names, replan, text, written, plan_part)
             text = frame.text

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 
 import pyarrow as pa
 from datafusion import DataFrame, SessionContext
 
 from lance_gateway.planner.binding.bound_statement import StatementKind
-from lance_gateway.planner.plans.forms.planned_frame import PlannedFrame
 from lance_gateway.planner.sql.text.tokens import quote
 
 # DataFusion expands * in the square of the number of columns: 2,000 take it a third of a second.
@@ -42,7 +41,7 @@ def plan_text(
 
     if text == written:
         return plan(text)
-    frame = _plan_either(plan, text, written)
+    frame = plan(text)
     names = frame.schema().names
     if kind is StatementKind.QUERY and not all(map(str.isidentifier, names)):  # rules keep words
         old_names = names
@@ -52,18 +51,3 @@ def plan_text(
             if old != new:
                 frame = frame.with_column_renamed(quote(old), new)
     return frame
-
-
-def _plan_either(plan: Callable[[str], DataFrame], mended: str, written: str) -> DataFrame:
-    """Plan the corrected text, or, if types don't fit it, the text as it was written."""
-    failure: Exception | None = None
-    for text in (mended, written):
-        try:
-            frame = PlannedFrame(plan(text).df)
-            frame.optimized_logical_plan()  # raises if types don't fit
-        except Exception as error:  # noqa: BLE001 - the text as it was written may succeed
-            failure = failure or error  # the first error has the place
-        else:
-            return frame
-    assert failure is not None  # noqa: S101 - both texts failed
-    raise failure

@@ -29,14 +29,16 @@ def mark_json(sql: str) -> str:
 
 
 def type_json(
-    sql: str,
+    text: str,
+    written: str,
     find_schema: Callable[[str], pa.Schema],
     register: Callable[[str, str, pa.DataType], None],
-) -> str:
-    """Return a statement that calls functions of one type each.
+) -> tuple[str, str]:
+    """Return two texts of a statement that call functions of one type each.
 
     Args:
-        sql: for DataFusion.
+        text: for DataFusion.
+        written: the same without corrections, which gives the outputs their names.
         find_schema: plans a query over the same tables and parameters, and returns the schema of its result.
         register: registers a function by its name, one of `WRITERS`, and the type of the values.
 
@@ -44,20 +46,27 @@ def type_json(
         UnsupportedError: the type of a value is not found.
         Exception: of the plan.
     """
-    start, tree = _read(sql, find_schema)
     names: dict[tuple[str, pa.DataType], str] = {}
-    for writer, marked in _mark(tree):
-        _, value = marked.expressions[0].expressions
-        field = tree.find_field(value)
-        if field is None:
-            msg = f"the type of the value of {writer}() is not found where it is: compute it in a subquery"
-            raise UnsupportedError(msg)
-        if (writer, field.type) not in names:
-            name = names[writer, field.type] = f"{writer}_{len(names) + 1}" if names else writer
-            register(name, writer, field.type)
-        call = exp.Anonymous(this=names[writer, field.type], expressions=[value.copy()])
-        tree.replace(marked, call)
-    return sql[:start] + write_sql(tree.root)
+
+    def write(sql: str) -> str:
+        start, tree = _read(sql, find_schema)
+        for writer, marked in _mark(tree):
+            _, value = marked.expressions[0].expressions
+            field = tree.find_field(value)
+            if field is None:
+                msg = (
+                    f"the type of the value of {writer}() is not found where it is: compute it in a subquery"
+                )
+                raise UnsupportedError(msg)
+            if (writer, field.type) not in names:
+                name = names[writer, field.type] = f"{writer}_{len(names) + 1}" if names else writer
+                register(name, writer, field.type)
+            call = exp.Anonymous(this=names[writer, field.type], expressions=[value.copy()])
+            tree.replace(marked, call)
+        return sql[:start] + write_sql(tree.root)
+
+    named = write(written)
+    return write(text), named
 
 
 def _read(sql: str, find_schema: Callable[[str], pa.Schema | None]) -> tuple[int, Tree]:

@@ -155,8 +155,9 @@ class _RowsPlan:
             if not WRITERS.isdisjoint(bound.json_functions):
                 register = partial(register_writer, context, run)
                 text, written = (
-                    mark_json(one) if values is None else type_json(one, find_schema, register)
-                    for one in (text, written)
+                    (mark_json(text), mark_json(written))
+                    if values is None
+                    else type_json(text, written, find_schema, register)
                 )
             if MULTISETS.search(text):
                 text, _ = number_equal_rows(text, find_schema)

@@ -132,3 +132,9 @@ def test_a_result_that_values_would_change_is_not_said_to_be_an_altered_table(ju
     prepared = judged.engine.prepare("SELECT id * ? AS x FROM t")
     with pytest.raises(InvalidInputError, match=r"parameter \$1 is 1.5 \(double\), but int64 is needed"):
         prepared.execute([pa.scalar(1.5)]).read_all()
+
+
+def test_a_statement_is_not_answered_without_its_corrections(judged: Judged) -> None:
+    # DataFusion alone takes ^ for an exclusive OR, and nvl() for a text.
+    with pytest.raises(InvalidInputError, match="Cannot cast string"):
+        judged.engine.execute("SELECT id ^ 2 AS p, nvl(id, '1.104') AS q FROM t").read_all()
