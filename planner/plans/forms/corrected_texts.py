@@ -39,9 +39,9 @@ def plan_text(
             return context.table(whole["table"]).alias(whole["alias"])
         return context.sql(sql, param_values=dict(values) or None)
 
-    if text == written:
-        return plan(text)
     frame = plan(text)
+    if text == written:
+        return frame
     names = frame.schema().names
     if kind is StatementKind.QUERY and not all(map(str.isidentifier, names)):  # rules keep words
         old_names = names
