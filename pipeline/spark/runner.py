@@ -82,7 +82,7 @@ def versions() -> Versions:
 
 _MARK = re.compile(r"lance-gateway-error:([A-Za-z0-9_=-]+):")
 _LAST_LINE = re.compile(r"^(?:[\w.]*\.)?(\w+(?:Error|Exception|Interrupt|Exit)\b.*)$", re.MULTILINE)
-_MISSING_MODULE = re.compile(r"No module named '((?:pipeline|memwal|lance|pyarrow)\b[\w.]*)'")
+_MISSING_MODULE = re.compile(r"No module named '((?:lance_gateway|lance|pyarrow)\b[\w.]*)'")
 _MISSING_PYTHON = re.compile(r'Cannot run program "([^"]+)"')
 _OTHER_PYTHON = re.compile(r"Python in worker has different version: (\S+) than that in driver: ([\d.]*\d)")
 _LOST = ("ExecutorLostFailure", "Python worker exited unexpectedly", "crashed")

@@ -132,7 +132,7 @@ def _spell(key: exp.Expr, select: exp.Select) -> str:
     return write_sql(meant)
 
 
-_PLAIN: Final = (exp.Add, exp.Sub, exp.Mul)
+_PLAIN: Final = (exp.Add, exp.Sub, exp.Mul, exp.Mod)
 """Their order is derived rightly from plain operands, as is that of `1 - l2_distance(v, w)`."""
 _PARTIAL: Final = frozenset({"LN", "LOG", "LOG2", "LOG10", "SQRT", "ACOS", "ASIN", "ACOSH", "ATANH"})
 """Functions of some numbers alone, whose order is not even derived rightly from a column."""

@@ -17,7 +17,7 @@ from lance_gateway.memwal.errors import (
 )
 from lance_gateway.pipeline.source.client import LanceGatewaySourceError, raise_first, translate_error
 
-FIRST = "memwal.errors.NotFoundError: table 'x' does not exist\n"
+FIRST = "lance_gateway.memwal.errors.NotFoundError: table 'x' does not exist\n"
 
 
 def refuse() -> None:
@@ -40,7 +40,8 @@ def test_our_words_stand_in_front_of_the_traceback(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("SPARK_SIMPLIFIED_TRACEBACK", "1")
     assert shown().startswith(FIRST)
     monkeypatch.setenv("SPARK_HIDE_TRACEBACK", "1")
-    assert shown() == "pipeline.source.client.LanceGatewaySourceError: table 'x' does not exist\n"
+    what = "lance_gateway.pipeline.source.client.LanceGatewaySourceError"
+    assert shown() == f"{what}: table 'x' does not exist\n"
 
 
 def test_errors_of_others_pass() -> None:
