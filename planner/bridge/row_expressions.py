@@ -66,8 +66,9 @@ def register_row_functions(context: SessionContext) -> None:
 
 
 def mark_uuids(schema: pa.Schema, names: Collection[str]) -> pa.Schema:
-    """Return a schema with the type of UUIDs for columns of texts that are UUIDs."""
-    return pa.schema([one.with_type(pa.uuid()) if one.name in names else one for one in schema])
+    """Return a schema with the type of UUIDs for columns of texts that are UUIDs, and for no others."""
+    stored = [one.with_type(pa.binary(16)) if one.type == pa.uuid() else one for one in schema]
+    return pa.schema([one.with_type(pa.uuid()) if one.name in names else one for one in stored])
 
 
 def rewrite_expression(
