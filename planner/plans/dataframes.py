@@ -32,7 +32,7 @@ from lance_gateway.planner.plans.checks.mistaken_plans import MOVING_RULE, SUSPE
 from lance_gateway.planner.plans.checks.null_equal_joins import NULL_SAFE, find_mixing_rules
 from lance_gateway.planner.plans.checks.unplanned_subqueries import refuse_unplanned_subqueries
 from lance_gateway.planner.plans.contexts import Contexts
-from lance_gateway.planner.plans.errors import translate_error
+from lance_gateway.planner.plans.errors import is_unimplemented, translate_error
 from lance_gateway.planner.plans.forms.corrected_texts import plan_text
 from lance_gateway.planner.plans.forms.json_types import mark_json, type_json
 from lance_gateway.planner.plans.forms.multisets import MULTISETS, number_equal_rows
@@ -51,6 +51,7 @@ from lance_gateway.planner.search.search_scan import build_search_leaf
 from lance_gateway.planner.sql.rules import KeptTexts, apply_rules
 from lance_gateway.planner.sql.rules.subqueries import keep_conditions_in_place
 from lance_gateway.planner.sql.subqueries.rewriting import JoinedStatement, join_subqueries
+from lance_gateway.planner.sql.subqueries.statements import RewritingError
 from lance_gateway.planner.sql.tree.dialect import find_query, parse_query
 from lance_gateway.planner.sql.tree.predicates import find_predicates
 from lance_gateway.planner.sql.tree.types import Operations
@@ -283,7 +284,12 @@ class Frames:
         def find_schema(sql: str) -> pa.Schema:
             context = self._contexts.make(typing=not values, sorts_whole=False)
             register_tables(context)
-            return self._plan_part(context, values, {}, sql)
+            try:
+                return self._plan_part(context, values, {}, sql)
+            except Exception as error:
+                if is_unimplemented(error):
+                    raise RewritingError(str(error)) from error
+                raise
 
         once = [one.private_name for one in bound.references if one.search or one.compared]
         make = partial(join_subqueries, text, columns, find_schema, joins_all=bound.joins_all, read_once=once)

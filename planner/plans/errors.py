@@ -175,6 +175,10 @@ class QueryFailedError(LanceGatewayError):
     status: ClassVar[str] = "INTERNAL"
 
 
+class NotAggregatedError(InvalidInputError):
+    """DataFusion makes no join of a correlated subquery that may have several rows."""
+
+
 def schema_changed_error(sql: str) -> PreconditionError:
     """Return the error for a statement whose result has other columns than when it was prepared."""
     msg = "the result of this statement has changed since it was prepared, because a table was altered"
@@ -196,6 +200,11 @@ def result_differs_error(sql: str, promised: pa.Schema, found: pa.Schema) -> Inv
 def misses_columns(error: Exception | None) -> bool:
     """Return whether DataFusion made no plan since columns are out of reach."""
     return "No field named" in str(error)
+
+
+def is_unimplemented(error: Exception) -> bool:
+    """Return whether DataFusion makes no plan of what a statement says, though nothing is wrong with it."""
+    return "This feature is not implemented:" in str(error)
 
 
 def _translate_syntax_error(text: str, bound: Bound) -> InvalidInputError | None:
@@ -246,6 +255,8 @@ def translate_error(
             "a subquery with EXCEPT or INTERSECT that names columns of the query around it is not supported "
             "in this statement: write NOT EXISTS or EXISTS in its place"
         )
+    if "Correlated scalar subquery must be aggregated" in short:
+        return NotAggregatedError(short)
     hint = next((said for pattern, said in _HINTS if pattern.search(short)), None)
     if hint is not None:
         return InvalidInputError(f"{short.rstrip('.')}; {hint}")

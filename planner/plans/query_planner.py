@@ -29,7 +29,7 @@ from lance_gateway.planner.binding.value_types import settle_types
 from lance_gateway.planner.bridge.run_control import RunControl, describe_panics
 from lance_gateway.planner.plans.checks.unplanned_subqueries import NESTED, UNPLANNED, UnplannedSubqueryError
 from lance_gateway.planner.plans.dataframes import Frames
-from lance_gateway.planner.plans.errors import QueryFailedError, schema_changed_error
+from lance_gateway.planner.plans.errors import NotAggregatedError, QueryFailedError, schema_changed_error
 from lance_gateway.planner.plans.leaves.resident_tables import RESIDENT_ROWS
 from lance_gateway.planner.plans.plan_cache import MAX_PLANS, PlanCache, StatementKey, find_typed
 from lance_gateway.planner.plans.prepared_query import PreparedQuery
@@ -50,8 +50,6 @@ CreateUnbound: TypeAlias = Callable[
     [Frames, str | bytes, SessionSettings, VisibleCatalog, tuple[pa.DataType, ...]], PreparedQuery
 ]
 """Binds a text or a Substrait plan, and checks it with the types of bound values."""
-_AGGREGATED = "Correlated scalar subquery must be aggregated"
-"""What DataFusion says of a subquery that may have several rows: it is joined then."""
 LONG_STATEMENT = 8192
 """A text of more characters, or a plan of more bytes, is bound where it is planned: that takes a while."""
 
@@ -106,7 +104,7 @@ def bind_and_create(
         except _REFUSALS as error:
             if isinstance(refusal, UnplannedSubqueryError):
                 raise UnsupportedError(f"{refusal}; they are not joined here: {error}") from None
-            if _AGGREGATED in str(refusal) and not isinstance(error, RewritingError):
+            if isinstance(refusal, NotAggregatedError) and not isinstance(error, RewritingError):
                 raise  # what is wrong with the joined rows
             raise refusal from None
 

@@ -207,7 +207,8 @@ def _may_in_schema(relations: Relations, *arguments: str | None) -> bool | None:
 
 
 def _may_in_database(_relations: Relations, *arguments: str | None) -> bool | None:
-    return None if None in arguments else "connect" in str(arguments[-1]).lower()
+    *_, privileges = arguments
+    return None if None in arguments or privileges is None else "connect" in privileges.lower()
 
 
 def _measure(relations: Relations, name: str | None) -> int | None:

@@ -9,7 +9,12 @@ from datafusion import SessionContext
 from lance_gateway.memwal.errors import InvalidInputError, is_panic
 from lance_gateway.planner.bridge.run_control import describe_panics
 from lance_gateway.planner.engine import QueryEngine
-from lance_gateway.planner.plans.errors import misses_columns, translate_error
+from lance_gateway.planner.plans.errors import (
+    NotAggregatedError,
+    is_unimplemented,
+    misses_columns,
+    translate_error,
+)
 from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.planner.names import ORDERS, bound
 
@@ -55,6 +60,18 @@ def test_columns_out_of_reach_are_told_from_other_failures(sql: str, misses: boo
     with pytest.raises(Exception) as caught:  # noqa: PT011 - whatever the bindings raise
         context.sql(sql.format("SELECT max(v.id) FROM t v WHERE v.item = t.item AND v.id = u.id")).collect()
     assert misses_columns(caught.value) is misses
+
+
+def test_what_datafusion_does_not_plan_is_told_from_other_failures() -> None:
+    context = SessionContext()
+    context.register_record_batches("orders", [ORDERS.to_batches()])
+    several = "SELECT (SELECT o.id FROM orders o WHERE o.item = orders.item) FROM orders"
+    for sql, unimplemented in ((several, False), ("SELECT TOP 1 id FROM orders", True)):
+        with pytest.raises(Exception) as caught:  # noqa: PT011 - whatever the bindings raise
+            context.sql(sql).collect()
+        assert is_unimplemented(caught.value) is unimplemented
+        is_aggregated = not isinstance(translate_error(caught.value, bound(sql), None), NotAggregatedError)
+        assert is_aggregated is unimplemented
 
 
 @pytest.mark.parametrize(
