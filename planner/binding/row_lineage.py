@@ -1,4 +1,4 @@
-"""Finds the tables whose row lineage a statement names, and keeps it out of what * stands for.
+"""Finds the tables whose row lineage a statement names, and excludes these columns from *.
 
     SELECT *, _rowid FROM t
 ->  SELECT * EXCLUDE ("_rowid", "_row_created_at_version", "_row_last_updated_at_version"), _rowid FROM t
@@ -62,13 +62,13 @@ class LineageScopes:
         return False
 
     def hide(self, sites: Sequence[tuple[TableSite, Sequence[str]]]) -> Iterator[Edit]:
-        """Yield edits that keep columns out of what * stands for.
+        """Yield edits that exclude columns from *.
 
         Args:
             sites: that have columns of row lineage, with these.
 
         Raises:
-            UnsupportedError: the columns of several tables can't be told apart.
+            UnsupportedError: the columns of several tables would have one name.
         """
         by_home: dict[int, tuple[exp.Select, dict[str, Sequence[str]]]] = {}
         for site, columns in sites:

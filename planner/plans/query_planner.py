@@ -235,7 +235,7 @@ class QueryPlanner:
         try:
             plain = self._plans.get(key, None) or self._prepare_and_keep(key, None)
         except InvalidInputError:
-            # The text may not tell types that the values have.
+            # Types may follow from the values alone.
             with suppress(InvalidInputError):
                 return self._prepare_and_keep(replace(key, value_types=tuple(bound)), promised)
             raise

@@ -43,7 +43,7 @@ _Check = Callable[[DataFrame, str | None, Without], None]
 
 
 def _with_values(frame: DataFrame) -> Iterator[LogicalPlan]:
-    """Yield the optimised plan of a statement, and those of the subqueries in it that stand for a value."""
+    """Yield the optimised plan of a statement, and those of its scalar subqueries."""
     plan = frame.optimized_logical_plan()
     yield plan
     for one in subquery_plans(plan):  # each beside a row

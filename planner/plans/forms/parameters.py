@@ -46,7 +46,7 @@ _GUESSES: Final = (
     pa.list_(pa.float64()),
     pa.list_(pa.string()),
 )
-"""Types of which the first that fits is taken for all parameters whose type the text does not tell.
+"""The first of these types that fits is taken for all parameters whose type does not follow from the text.
 
 Nested types of columns of the tables follow.
 """

@@ -51,7 +51,7 @@ class _Ends:
         only_equality: whether nothing but equality with a text of ASCII can be decided.
         is_growing: whether functions of it may keep its order: those of texts have another one.
         is_text: whether it is a column of texts.
-        unsure: conditions, any of which says that the ends tell nothing.
+        unsure: conditions; if one holds, the ends are not known.
     """
 
     lower: str

@@ -403,7 +403,7 @@ class _Asking:
         chosen = self._rng.sample(fitting, min(_PLACES_OF_EXPRESSION, len(fitting)))
         for place, state in aims or [(one, self._rng.choice(STATES)) for one in chosen]:
             before = self._report.statements
-            # Grouping tells 0.0 from -0.0, and NaN from NaN with a sign: docs/sql.md.
+            # Groups have 0.0 apart from -0.0, and NaN from NaN with a sign: docs/sql.md.
             if place.is_condition or not both:
                 self._judge_place(asked, place, state)
             if aims and self._report.statements == before:

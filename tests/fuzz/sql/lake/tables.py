@@ -101,7 +101,7 @@ TELLING = (
     _by_expression(_TEXT, "left(col0, 1)", "utf8", lambda text: text[:1]),
     _by_expression(_TEXT, "lower(col0)", "utf8", str.lower),
 )
-"""Tables whose regions tell more than equality: predicates of statements exclude some."""
+"""Tables whose regions record more than hashes: predicates of statements exclude some."""
 READABLE = tuple(one for flavours in FLAVOURS.values() for one in flavours) + _OTHER_KEYS + _UUIDS + TELLING
 """Tables that only Lance's own writers write."""
 WRITTEN = (*(one for flavours in WRITABLE.values() for one in flavours), *_UUIDS, *TELLING)
