@@ -20,7 +20,13 @@ from lance_gateway.planner.sql.forms.functions import powers, refused_functions,
 from lance_gateway.planner.sql.forms.joins import columns_of_from, merged_columns, sides_of_joins
 from lance_gateway.planner.sql.forms.json_values import json_values
 from lance_gateway.planner.sql.forms.literals import based_integers, fractions, local_times, uuids
-from lance_gateway.planner.sql.forms.orders import fetch, fetch_with_ties, order_by_all, orders_of_distinct
+from lance_gateway.planner.sql.forms.orders import (
+    fetch,
+    fetch_with_ties,
+    numbered_orders,
+    order_by_all,
+    orders_of_distinct,
+)
 from lance_gateway.planner.sql.forms.refusals import misread_clauses, refuse_unread
 from lance_gateway.planner.sql.forms.rows import listed_values, row_values
 from lance_gateway.planner.sql.forms.time_formats import time_formats
@@ -46,6 +52,7 @@ FORMS: Final[tuple[Rule, ...]] = (
     counted_rows,
     frame_exclusions,
     order_by_all,
+    numbered_orders,
     orders_of_distinct,
     orders_within_groups,
     opposite_orders,

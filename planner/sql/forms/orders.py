@@ -1,11 +1,12 @@
-"""Orders and numbers of rows: ORDER BY ALL, orders of DISTINCT, FETCH, and FETCH .. WITH TIES."""
+"""Orders and numbers of rows: ORDER BY ALL and by numbers, orders of DISTINCT, FETCH, FETCH .. WITH TIES."""
 
 from __future__ import annotations
 
 from sqlglot import exp
 
 from lance_gateway.memwal.errors import LanceGatewayError, UnsupportedError
-from lance_gateway.planner.sql.tree.tree import Tree, for_texts, read_name
+from lance_gateway.planner.sql.tree.queries import find_aggregates
+from lance_gateway.planner.sql.tree.tree import Tree, for_texts, is_unstable, read_name
 
 
 @for_texts(r"\border\s+by\s+all\b")
@@ -34,6 +35,28 @@ def order_by_all(tree: Tree) -> None:
             key.set("this", exp.Literal.number(number))
         order.set("expressions", numbered)
         tree.is_changed = True
+
+
+@for_texts(r"\border\s+by\b.*[\s,]\d+\b", r"\(")
+def numbered_orders(tree: Tree) -> None:
+    """Sort rows of aggregates by the expression of an output instead of by its number.
+
+        SELECT k, max(n) + 1 FROM t GROUP BY k ORDER BY 2 DESC
+    ->  SELECT k, max(n) + 1 FROM t GROUP BY k ORDER BY max(n) + 1 DESC
+
+    DataFusion does not find an output that it computes from aggregates or groups, unless it has a name.
+    """
+    for select in tree.root.find_all(exp.Select):
+        order = select.args.get("order")
+        if order is None or select.args.get("distinct"):
+            continue
+        if not select.args.get("group") and not any(map(find_aggregates, select.expressions)):
+            continue
+        for key in order.expressions:
+            output = _find_numbered(key.this, select)
+            if output is not None and not isinstance(output, exp.Alias) and not is_unstable(output):
+                is_number = isinstance(output, exp.Literal)
+                tree.replace(key.this, exp.paren(output.copy()) if is_number else output.copy())
 
 
 @for_texts(r"\bselect\s+distinct\b", r"\border\s+by\b")
@@ -99,15 +122,24 @@ def _resolve(tree: Tree, key: exp.Ordered, select: exp.Select) -> exp.Ordered:
     copy, meant = key.copy(), key.this
     output = None
     if isinstance(meant, exp.Literal) and meant.is_int:
-        before = select.expressions[: int(meant.name)]
-        if not 0 < int(meant.name) == len(before) or any(one.is_star for one in before):
+        output = _find_numbered(meant, select)
+        if output is None:
             raise _refuse_ties(tree, key, "by the number of an output behind *")
-        output = before[-1]
     elif isinstance(meant, exp.Column) and not meant.table:
         output = next((one for one in select.expressions if _is_named(one, meant)), None)
     if output is not None:
         copy.set("this", output.unalias().copy())
     return copy
+
+
+def _find_numbered(key: exp.Expr, select: exp.Select) -> exp.Expr | None:
+    """Return the output with the number that a key is, if it is one, and no * is before the output."""
+    if not (isinstance(key, exp.Literal) and key.is_int):
+        return None
+    before = select.expressions[: int(key.name)]
+    if not 0 < int(key.name) == len(before) or any(one.is_star for one in before):
+        return None
+    return before[-1]
 
 
 def _is_named(output: exp.Expr, column: exp.Column) -> bool:

@@ -222,7 +222,8 @@ _ZERO: Final = r"(?<![\w.])0*\.?0+(?![\w.])"
 def signed_zeros(tree: Tree) -> None:
     """Compare 0.0 and -0.0 as equal numbers in lists, CASE and nullif.
 
-    DataFusion takes them for different values in these, also in the list that it makes of equalities joined with OR.
+    DataFusion takes them for different values in these, also in the list that it makes of equalities joined
+    with OR.
 
         SELECT f IN (0, 7), CASE f WHEN n THEN 1 END FROM t
     ->  SELECT f IN (0, 7, -0.0), CASE f + CAST(0 AS DOUBLE) WHEN n THEN 1 END FROM t

@@ -128,6 +128,12 @@ def _extremes_of_groups(values: Values, _: int) -> Rows:
     return [(rest, *_extremes(group, 0)[0]) for rest, group in enumerate(groups)]
 
 
+def _order_of_extremes(values: Values, _: int) -> Rows:
+    sort_key = _order(values.values())
+    groups = [(rest, greatest) for rest, _, greatest, _ in _extremes_of_groups(values, 0)]
+    return sorted(groups, key=lambda group: (sort_key(group[1]), group[0]), reverse=True)
+
+
 def _extremes_of_frames(values: Values, _: int) -> Rows:
     frames = {key: {one: values[one] for one in (key - 2, key - 1, key) if one in values} for key in values}
     return [(key, *_extremes(frame, 0)[0][:2]) for key, frame in frames.items()]
@@ -261,6 +267,8 @@ PLACES = (
           is_condition=False, groups=_KEYS),
     Place("extremes of groups", "SELECT id % 3, min({e}), max({e}), count({e}) FROM {t} AS t GROUP BY id % 3", _extremes_of_groups,
           is_condition=False, groups=_ORDERED[:-2]),
+    Place("order of extremes", "SELECT id % 3, max({e}) FROM {t} AS t GROUP BY id % 3 ORDER BY 2 DESC, 1 DESC", _order_of_extremes,
+          is_condition=False, is_ordered=True, groups=_ORDERED[:-2]),
     Place("extremes of frames", "SELECT id, min({e}) OVER (ORDER BY id ROWS 2 PRECEDING), max({e}) OVER (ORDER BY id ROWS 2 PRECEDING) FROM {t} AS t",
           _extremes_of_frames, is_condition=False, groups=_ORDERED[:-2]),
     Place("count of frames", "SELECT id, count({e}) OVER (ORDER BY id ROWS 2 PRECEDING) AS n FROM {t} AS t ORDER BY n, id", _counts_of_frames,
