@@ -142,7 +142,8 @@ def bind_plan(plan: bytes, resolver: NameResolver, schema: str = MAIN_SCHEMA) ->
         ) from error
     _check_memberships(document, name, _find_connectives(document), is_plain=False)
     relations: dict[str, BoundStatement] = {}
-    for read in _find_reads(document):
+    _keep_totals(document)
+    for read in _find_relations(document, "read"):
         if "virtualTable" in read["read"]:
             # Its rows are in the plan.
             continue
@@ -201,17 +202,27 @@ def _check_memberships(node: Any, plan: str, connectives: frozenset[int], *, is_
             _check_memberships(child, plan, connectives, is_plain=inherits)
 
 
-def _find_reads(node: Any) -> Iterator[dict[str, Any]]:  # noqa: ANN401 - JSON
-    """Yield all relations {"read": ...} of a plan."""
+def _find_relations(node: Any, kind: str) -> Iterator[dict[str, Any]]:  # noqa: ANN401 - JSON
+    """Yield all relations {kind: ...} of a plan."""
     if isinstance(node, dict):
         # Children first, since the caller may rewrite the relation.
         for child in list(node.values()):
-            yield from _find_reads(child)
-        if isinstance(node.get("read"), dict):
+            yield from _find_relations(child, kind)
+        if isinstance(node.get(kind), dict):
             yield node
     elif isinstance(node, list):
         for child in node:
-            yield from _find_reads(child)
+            yield from _find_relations(child, kind)
+
+
+def _keep_totals(document: Any) -> None:  # noqa: ANN401 - JSON
+    """Keep conditions above aggregates without groups; see the rule `conditions_above_totals`."""
+    for relation in _find_relations(document, "aggregate"):
+        groupings: list[dict[str, Any]] = relation["aggregate"].get("groupings") or [{}]
+        if not all(grouping.get("groupingExpressions") for grouping in groupings):
+            aggregate = relation.pop("aggregate")
+            count = {"literal": {"i64": str(2**63 - 1)}}
+            relation["fetch"] = {"input": {"aggregate": aggregate}, "countExpr": count}
 
 
 def _read_table_name(read: Mapping[str, Any], plan: str) -> tuple[str, ...]:

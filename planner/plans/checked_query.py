@@ -97,9 +97,9 @@ class CheckedQuery:
         """The plan made by preparing, with its time; a run that follows soon takes it."""
         self._columns: dict[tuple[str, str], pa.Schema] = {}
         """Schemas of the tables that the statement was checked against."""
-        self._answerable: dict[ResidentsKey, tuple[bool, tuple[str, ...] | None]] = {}
+        self._answerable: dict[ResidentsKey, tuple[str, ...]] = {}
         """Plans that were found to be answered rightly, and to give what was promised, by the resident tables
-        that they are over; whether the optimizer moves conditions in them, which rules it goes without."""
+        that they are over; which rules the optimizer goes without."""
         self.schema, self.parameter_schema = self._check()
 
     def _check(self) -> tuple[pa.Schema, pa.Schema]:
@@ -120,7 +120,7 @@ class CheckedQuery:
             if not bound.kind.analyzes and not asks_first:
                 self._planned.append((time.monotonic(), frame, run))
                 if self._has_one_plan:
-                    self._answerable[NO_RESIDENTS.key] = (frame.moves_conditions, frame.mixing)
+                    self._answerable[NO_RESIDENTS.key] = frame.mixing or ()
         self._refuse_unplanned(frame, run, parameters.types)
         return normalize_schema(frames.schema(frame), self._types), parameters
 
@@ -223,7 +223,6 @@ class CheckedQuery:
             PreconditionError: the result has other columns than when the statement was prepared.
         """
         answerable = self._answerable.get(residents.key) if pushdown else None
-        moving, mixing = answerable or (True, None)
         try:
             frame = self._frames.plan(
                 self._bound,
@@ -231,9 +230,8 @@ class CheckedQuery:
                 parameters,
                 catalog,
                 pushdown=pushdown,
-                moving=moving,
                 is_checked=answerable is not None,
-                mixing=mixing,
+                mixing=answerable,
                 residents=residents,
             )
         except InvalidInputError as error:
@@ -257,7 +255,7 @@ class CheckedQuery:
                 refuse_untyped(parameters, self.parameter_schema)
                 raise result_differs_error(self.sql, self.schema, found)
         if pushdown and has_same_columns and self._has_one_plan:
-            self._answerable[residents.key] = (frame.moves_conditions, frame.mixing)
+            self._answerable[residents.key] = frame.mixing or ()
         return frame
 
     @property

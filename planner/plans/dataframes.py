@@ -28,7 +28,7 @@ from lance_gateway.planner.bridge.json.functions import WRITERS, register_writer
 from lance_gateway.planner.bridge.row_expressions import mark_uuids
 from lance_gateway.planner.bridge.run_control import stream_batches
 from lance_gateway.planner.bridge.types.plain_types import normalize_schema
-from lance_gateway.planner.plans.checks.mistaken_plans import MOVING_RULE, SUSPECT, TOTALS, check_plan
+from lance_gateway.planner.plans.checks.mistaken_plans import SUSPECT, TOTALS, check_plan
 from lance_gateway.planner.plans.checks.null_equal_joins import NULL_SAFE, find_mixing_rules
 from lance_gateway.planner.plans.checks.unplanned_subqueries import refuse_unplanned_subqueries
 from lance_gateway.planner.plans.contexts import Contexts
@@ -49,7 +49,6 @@ from lance_gateway.planner.search.nearest_leaf import configure_leaves
 from lance_gateway.planner.search.search_call import SearchCall
 from lance_gateway.planner.search.search_scan import build_search_leaf
 from lance_gateway.planner.sql.rules import KeptTexts, apply_rules
-from lance_gateway.planner.sql.rules.subqueries import keep_conditions_in_place
 from lance_gateway.planner.sql.subqueries.rewriting import JoinedStatement, join_subqueries
 from lance_gateway.planner.sql.subqueries.statements import RewritingError
 from lance_gateway.planner.sql.tree.dialect import find_query, parse_query
@@ -61,8 +60,7 @@ from lance_gateway.planner.tables.visibility.visibility import Visibility
 _EMPTYING_RULE = "eliminate_filter"
 """The rule that replaces a filter that is never true with an empty relation.
 
-Over an empty relation, physical plans assume that there are no groups, not even the grand total. If
-conditions are not moved, the rule is needed, since physical plans would move such a condition.
+Over an empty relation, physical plans assume that there are no groups, not even the grand total.
 """
 _CONDITIONS = re.compile(
     r"\b(?:where|having|qualify|on|using|natural)\b|\bselect\b.*\bselect\b", re.IGNORECASE | re.DOTALL
@@ -131,7 +129,6 @@ class Frames:
         catalog: VisibleCatalog,
         *,
         pushdown: bool = True,
-        moving: bool = True,
         typing: bool = False,
         is_checked: bool = False,
         mixing: tuple[str, ...] | None = None,
@@ -145,7 +142,6 @@ class Frames:
             parameters: their values; None leaves placeholders in place.
             catalog: with which the statement's names were resolved.
             pushdown: whether conjuncts are pushed into leaves.
-            moving: whether the optimizer moves conditions below other operators.
             typing: whether the plan is only used for its types; values then represent their types.
             is_checked: whether the same plan was found before to be answered rightly.
             mixing: rules of the optimizer that would mix joins up; None to find out.
@@ -177,10 +173,8 @@ class Frames:
         schemas = list(columns.values())
         try:
             text, names = self._join_subqueries(bound, values, register, columns, text)
-            if not moving:
-                text = keep_conditions_in_place(text)
             written = text
-            rules = _list_wrong_rules(text, moving=moving)
+            rules = [_EMPTYING_RULE] if TOTALS.search(text) else []
             context = self._contexts.make(
                 typing=untyped,
                 sorts_whole=_UNITED_ORDER.search(text) is not None,
@@ -211,33 +205,31 @@ class Frames:
             text = frame.text
             if not typing and not untyped:
                 run.predicates = self._find_predicates(bound, run, catalog, text, columns, values)
-            frame.moves_conditions, frame.mixing, frame.is_checked = moving, mixing, is_checked
+            frame.mixing, frame.is_checked = mixing, is_checked
             if untyped:
                 return frame
-            plan_again = partial(
-                self.plan, bound, run, parameters, catalog, pushdown=pushdown, residents=residents
-            )
             if mixing is None and not typing and NULL_SAFE.search(text):
                 with suppress(Exception):  # which planning it raises
                     optimized = frame.optimized_logical_plan()
                     mixing = find_mixing_rules(optimized, partial(self._optimize_without, frame, *rules))
                 if mixing:
-                    return plan_again(moving=moving, is_checked=is_checked, mixing=mixing)
+                    return self.plan(
+                        bound,
+                        run,
+                        parameters,
+                        catalog,
+                        pushdown=pushdown,
+                        is_checked=is_checked,
+                        mixing=mixing,
+                        residents=residents,
+                    )
                 frame.mixing = mixing
             searches = any(reference.search is not None for reference in bound.references)
-            may_move, without = moving and not typing, partial(self._optimize_without, frame)
             has_instants = any(pa.types.is_timestamp(field.type) for schema in schemas for field in schema)
             is_suspect = not is_checked and (has_instants or SUSPECT.search(text) is not None)
-            if is_suspect and check_plan(
-                frame,
-                text,
-                schemas,
-                without,
-                lambda shown: replan(shown, shown),
-                may_move=may_move,
-                is_fixed=searches,
-            ):
-                return plan_again(moving=False)
+            if is_suspect:
+                without = partial(self._optimize_without, frame)
+                check_plan(frame, text, schemas, without, lambda shown: replan(shown, shown))
             if not typing and (bound.distances or (searches and _CONDITIONS.search(text))):
                 handing = None if pushdown else lambda: self.plan(bound, run, parameters, catalog)
                 configure_leaves(frame, leaves, handing)
@@ -407,7 +399,7 @@ class Frames:
             frame = PlannedFrame(bound.make_frame(context, relations).df)
             without = partial(self._optimize_without, frame)
         schemas = [relation.schema() for relation in relations.values()]
-        check_plan(frame, None, schemas, without, lambda _: frame, may_move=True, is_fixed=True)
+        check_plan(frame, None, schemas, without, lambda _: frame)
         return frame
 
     def _optimize_without(self, frame: DataFrame, *rules: str) -> LogicalPlan:
@@ -442,14 +434,6 @@ def _plan_named(
     shown = {name: names.get(old, old) for name, old in {**shown, **frame.shown}.items()}
     frame.shown = {**names, **shown}
     return frame
-
-
-def _list_wrong_rules(text: str, *, moving: bool) -> list[str]:
-    """Return the rules of the optimizer that would give this statement another answer."""
-    rules = [] if moving else [MOVING_RULE]
-    if moving and TOTALS.search(text):
-        rules = [_EMPTYING_RULE]
-    return rules
 
 
 def _render(

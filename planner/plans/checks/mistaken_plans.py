@@ -12,11 +12,9 @@ from typing import Final
 
 import pyarrow as pa
 from datafusion import DataFrame
-from datafusion.expr import Join
 from datafusion.plan import LogicalPlan
 
-from lance_gateway.memwal.errors import UnsupportedError
-from lance_gateway.planner.bridge.plan_reading import every_node, subquery_plans
+from lance_gateway.planner.bridge.plan_reading import subquery_plans
 from lance_gateway.planner.plans.checks.coarse_instants import (
     instants_of,
     may_lose_fractions,
@@ -24,18 +22,10 @@ from lance_gateway.planner.plans.checks.coarse_instants import (
 )
 from lance_gateway.planner.plans.checks.counted_constants import refuse_counted_constants
 from lance_gateway.planner.plans.checks.dropped_keys import refuse_dropped_keys
-from lance_gateway.planner.plans.checks.emptied_aggregates import (
-    EMPTIED,
-    empties_aggregates,
-    may_empty_aggregates,
-)
 from lance_gateway.planner.plans.checks.grouping_sets import refuse_mistaken_keys
 from lance_gateway.planner.plans.checks.hidden_operands import show_hidden_operands
 from lance_gateway.planner.plans.checks.misleading_names import refuse_misleading_names
 from lance_gateway.planner.plans.checks.misplanned_joins import refuse_constant_sides, refuse_misplanned_joins
-
-MOVING_RULE = "push_down_filter"
-"""The rule that moves conditions below other operators."""
 
 Without = Callable[[str], LogicalPlan]
 """Gives the optimised plan of a statement, made without a rule."""
@@ -64,8 +54,6 @@ def _words(pattern: str) -> re.Pattern[str]:
 
 TOTALS: Final = _words(r"\b(?:rollup|cube|grouping)\b")
 """What a text with totals has."""
-_MOVED: Final = _words(r"\bhaving\b|\bselect\b.*\bselect\b")
-"""What a text has whose conditions may empty aggregates where they are moved."""
 _CHECKS: Final[tuple[tuple[re.Pattern[str], _Check], ...]] = (
     # Optimising makes no other join an outer one, and an aggregate below a join is in a SELECT of its own.
     (
@@ -85,9 +73,7 @@ _CHECKS: Final[tuple[tuple[re.Pattern[str], _Check], ...]] = (
     ),
 )
 """What stands in a text that may be planned wrongly, and what looks whether it is."""
-SUSPECT: Final = _words(
-    "|".join(f"(?:{words.pattern})" for words in (_MOVED, *(words for words, _ in _CHECKS)))
-)
+SUSPECT: Final = _words("|".join(f"(?:{words.pattern})" for words, _ in _CHECKS))
 """What a text has that may be planned wrongly, unless there are timestamps in its tables."""
 
 
@@ -97,11 +83,8 @@ def check_plan(
     schemas: Iterable[pa.Schema],
     without: Without,
     replan: Callable[[str], DataFrame],
-    *,
-    may_move: bool,
-    is_fixed: bool,
-) -> bool:
-    """Look whether a statement would be answered wrongly.
+) -> None:
+    """Refuse a statement that would be answered wrongly.
 
     Args:
         frame: the planned statement.
@@ -109,14 +92,9 @@ def check_plan(
         schemas: of the tables that it reads.
         without: plans it otherwise.
         replan: plans another text in its place.
-        may_move: whether its conditions are moved below other operators, and it is to be run.
-        is_fixed: whether it can be planned in no other way.
-
-    Returns:
-        Whether it is answered rightly only where conditions stay where they are.
 
     Raises:
-        UnsupportedError: it would be answered wrongly; the text tells what to write in its place.
+        UnsupportedError: it would be; the text tells what to write in its place.
     """
     for words, check in _CHECKS:
         if sql is None or words.search(sql):
@@ -127,13 +105,3 @@ def check_plan(
         shown = show_hidden_operands(sql or "")
         if sql is not None and shown != sql:
             refuse_lost_fractions(replan(shown))
-    written = frame.logical_plan()
-    if not may_move or (sql is not None and not (_MOVED.search(sql) and may_empty_aggregates(sql, written))):
-        return False
-    plan = frame.optimized_logical_plan()
-    if not empties_aggregates(written, plan, sql, lambda: without(MOVING_RULE)):
-        return False
-    if is_fixed or any(isinstance(node.to_variant(), Join) for node in every_node(plan)):
-        # DataFusion then takes columns of one side of a join for those of the other.
-        raise UnsupportedError(EMPTIED)
-    return True

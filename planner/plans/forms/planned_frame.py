@@ -23,14 +23,12 @@ class PlannedFrame(DataFrame):
     """A planned statement, which is optimised once.
 
     Attributes:
-        moves_conditions: whether the optimizer moves conditions below other operators.
         mixing: rules of the optimizer that would mix joins up, and are left out; None if not looked for.
         is_checked: whether the same plan was found before to be answered rightly.
         text: what was planned, with unique names of outputs.
         shown: name of a column -> the name that clients see, of columns that share theirs.
     """
 
-    moves_conditions: bool = True
     mixing: tuple[str, ...] | None = None
     is_checked: bool = False
     _optimized: LogicalPlan | None = None

@@ -136,7 +136,7 @@ def _find_numbered(key: exp.Expr, select: exp.Select) -> exp.Expr | None:
     """Return the output with the number that a key is, if it is one, and no * is before the output."""
     if not (isinstance(key, exp.Literal) and key.is_int):
         return None
-    before = select.expressions[: int(key.name)]
+    before: list[exp.Expr] = select.expressions[: int(key.name)]
     if not 0 < int(key.name) == len(before) or any(one.is_star for one in before):
         return None
     return before[-1]

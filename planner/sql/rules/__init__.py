@@ -37,7 +37,6 @@ from lance_gateway.planner.sql.rules.keys import (
     constant_sides,
     extremes,
     repeated_groups,
-    single_rows,
 )
 from lance_gateway.planner.sql.rules.late_instants import late_instants, late_parts
 from lance_gateway.planner.sql.rules.lists import (
@@ -56,6 +55,7 @@ from lance_gateway.planner.sql.rules.numbers import (
     signed_zeros,
 )
 from lance_gateway.planner.sql.rules.subqueries import (
+    conditions_above_totals,
     outer_qualifiers,
     quantified_comparisons,
     scalar_subqueries,
@@ -124,7 +124,7 @@ RULES: Final[tuple[Rule, ...]] = (
     uuid_literals,
     computed_sort_keys,
     extremes,
-    single_rows,
+    conditions_above_totals,
     cast_keys,
     constant_sides,
 )

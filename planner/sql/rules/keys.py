@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from lance_gateway.planner.sql.rules.values import write_null
 from lance_gateway.planner.sql.tree.dialect import parse_expression, write_sql
-from lance_gateway.planner.sql.tree.queries import SUBQUERIES, has_one_row, whole_call
+from lance_gateway.planner.sql.tree.queries import whole_call
 from lance_gateway.planner.sql.tree.tree import Tree, find_family, for_texts, is_unstable, read_name
 
 
@@ -204,43 +204,6 @@ def _find_keys(root: exp.Expr) -> Iterator[exp.Expr]:
         if order is not None and not is_distinct:
             yield from (key.this for key in order.expressions)
         yield from node.args.get("partition_by") or ()
-
-
-@for_texts(SUBQUERIES, r"\b(?:where|on|having)\b")
-def single_rows(tree: Tree) -> None:
-    """Keep conditions above aggregates without groups, whose row is there even if nothing is below.
-
-        SELECT n FROM (SELECT count(*) AS n FROM t) AS s WHERE n = 1 AND n = 2
-    ->  SELECT n FROM (SELECT count(*) AS n FROM t LIMIT 1) AS s WHERE n = 1 AND n = 2
-
-    DataFusion 55 moves a condition that reads no columns, as a contradiction does once it is simplified,
-    below the aggregate, where it takes away what is counted instead of the row. It moves none below LIMIT.
-    """
-    for select in list(tree.root.find_all(exp.Select)):
-        around = select.parent
-        while isinstance(around, exp.Subquery) and around.is_wrapper:
-            around = around.parent
-        is_relation = isinstance(around, exp.CTE) or (
-            isinstance(around, exp.Subquery) and isinstance(around.parent, exp.From | exp.Join)
-        )
-        if is_relation and has_one_row(select) and _is_uncorrelated(select):
-            limited = select.copy()
-            limited.set("limit", exp.Limit(expression=exp.Literal.number(1)))
-            tree.replace(select, limited)
-
-
-def _is_uncorrelated(select: exp.Select) -> bool:
-    """Return whether a query can't read columns of others: it is a relation, as are all around it."""
-    node: exp.Expr = select
-    while node.parent is not None:
-        if isinstance(node, exp.Query) and not isinstance(
-            node.parent, exp.From | exp.Join | exp.CTE | exp.With | exp.Query
-        ):
-            return False
-        if isinstance(node.parent, exp.Lateral):
-            return False
-        node = node.parent
-    return True
 
 
 _LEAST: Final = "CAST('-inf' AS DOUBLE)"

@@ -8,19 +8,21 @@ import pyarrow as pa
 from sqlglot import exp
 
 from lance_gateway.memwal.errors import UnsupportedError
-from lance_gateway.planner.sql.tree.dialect import find_query, parse_expression, parse_query, write_sql
+from lance_gateway.planner.sql.tree.dialect import parse_expression, write_sql
 from lance_gateway.planner.sql.tree.queries import (
     QUANTIFIED,
     SUBQUERIES,
     Truth,
     bare,
+    conjuncts,
     find_aggregates,
     find_truth,
     has_one_row,
     is_value,
     sources,
+    without_subqueries,
 )
-from lance_gateway.planner.sql.tree.tree import Tree, for_texts, is_unstable
+from lance_gateway.planner.sql.tree.tree import Tree, for_texts, is_unstable, read_name
 
 _COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 _COUNTS: Final = "CASE WHEN count(*) = 0 THEN 0 WHEN count(*) = count(member) THEN 1 ELSE 2 END"
@@ -241,39 +243,98 @@ def _keep_row(tree: Tree, select: exp.Select, item: exp.Expr) -> None:
     tree.replace(item, parse_expression(text))
 
 
-def keep_conditions_in_place(sql: str) -> str:
-    """Return a statement whose conditions stay above the aggregates that they are written above.
+_ALL_ROWS: Final = 2**63 - 1
+_SETS: Final = (exp.Rollup, exp.Cube, exp.GroupingSets)
 
-        SELECT n FROM (SELECT count(*) AS n FROM t WHERE a > 1) WHERE (SELECT max(id) FROM u) < 0
-    ->  SELECT n FROM (SELECT count(*) AS n FROM t WHERE nullif(a > 1, random() > 2))
-        WHERE nullif((SELECT max(id) FROM u) < 0, random() > 2)
 
-    Physical plans move a condition on constants into a filter below, unless its value may change. False
-    becomes NULL.
+@for_texts(rf"{SUBQUERIES}|\bhaving\b", r"\b(?:where|on|having)\b")
+def conditions_above_totals(tree: Tree) -> None:
+    """Keep conditions above totals, whose row is there even if nothing is below.
 
-    Raises:
-        UnsupportedError: sqlglot does not read it.
+        SELECT n FROM (SELECT count(*) AS n FROM t) AS s WHERE n = 1 AND n = 2
+    ->  SELECT n FROM (SELECT count(*) AS n FROM t LIMIT 1) AS s WHERE n = 1 AND n = 2
+        SELECT max(i) FROM t HAVING (SELECT max(id) FROM p) < 0
+    ->  SELECT * EXCLUDE ("having#") FROM (
+            SELECT max(i), (SELECT max(id) FROM p) < 0 AS "having#" FROM t LIMIT 1
+        ) AS "totals#" WHERE "having#"
+
+    DataFusion 55 moves a condition that reads no columns, as a contradiction does once it is simplified,
+    below the aggregate, where it takes away what is counted instead of the row. It moves none below LIMIT.
     """
-    start = find_query(sql)
-    root = parse_query(sql[start:])
-    if root is None:
-        msg = (
-            "a condition on constants above an aggregate is not supported beside the syntax of this statement"
-        )
-        raise UnsupportedError(msg)
-    for clause in list(root.find_all(exp.Where, exp.Having))[::-1]:
-        if isinstance(clause.parent, exp.Filter):
+    for select in list(tree.root.find_all(exp.Select))[::-1]:
+        sets = _find_sets(select)
+        if not (sets or _is_whole(select)):
             continue
-        condition = clause.this
-        values = [one for one in condition.find_all(exp.Subquery) if is_value(one)]
-        queries = {id(bare(one)) for one in condition.find_all(exp.Query)}
-        if queries <= {id(bare(value)) for value in values}:
-            clause.set("this", parse_expression(f"nullif({write_sql(condition)}, random() > 2)"))
+        is_uncorrelated, having = _is_uncorrelated(select), select.args.get("having")
+        limit = exp.Limit(expression=exp.Literal.number(_ALL_ROWS if sets else 1))
+        if having is not None and is_uncorrelated and not (sets and select.args.get("order")):
+            tree.replace(select, _write_having_as_output(select, limit))
             continue
-        # Joins with subqueries must stay conjuncts.
-        for value in values[::-1]:
-            value.replace(parse_expression(f"CASE WHEN random() < 2 THEN {write_sql(value)} END"))
-    return sql[:start] + write_sql(root)
+        is_limited = any(select.args.get(clause) for clause in ("limit", "offset"))
+        if not is_limited and _is_relation(select) and (is_uncorrelated or tree.is_closed(select)):
+            limited = select.copy()
+            limited.set("limit", limit)
+            is_side = isinstance(select.parent, exp.SetOperation)
+            tree.replace(select, exp.Subquery(this=limited) if is_side else limited)
+
+
+def _write_having_as_output(select: exp.Select, limit: exp.Limit) -> exp.Select:
+    """Return a SELECT of what a SELECT with HAVING gives, where its condition is an output.
+
+    Memberships stay where they are: they become joins.
+    """
+    whole = select.copy()
+    aliases = {read_name(one.args["alias"]): one.this for one in whole.selects if isinstance(one, exp.Alias)}
+    for node in list(without_subqueries(whole.args["having"])):
+        if isinstance(node, exp.Column) and not node.table and (meant := aliases.get(read_name(node.this))):
+            node.replace(exp.paren(meant.copy()))
+    parts = conjuncts(whole.args["having"].this)
+    members = [one for one in parts if one.find(exp.In, exp.Exists, exp.Any, exp.All)]
+    outer = exp.Select(**{key: whole.args.get(key) for key in ("with_", "limit", "offset")})
+    for key in ("having", "order", "with_", "offset"):
+        whole.set(key, None)
+    if members:
+        whole.set("having", exp.Having(this=exp.and_(*members)))
+    whole.set("limit", limit)
+    others = [one for one in parts if one not in members] or [exp.true()]
+    whole.append("expressions", exp.alias_(exp.and_(*others), "having#", quoted=True))
+    shown = exp.Star(except_=[exp.to_identifier("having#", quoted=True)])
+    return outer.select(shown).from_(whole.subquery("totals#")).where(exp.column("having#", quoted=True))
+
+
+def _find_sets(select: exp.Select) -> bool:
+    """Return whether groups may have totals among them."""
+    group = select.args.get("group")
+    return group is not None and any(isinstance(key, _SETS) for key in group.expressions)
+
+
+def _is_whole(select: exp.Select) -> bool:
+    """Return whether all rows of a SELECT are one group."""
+    if select.args.get("group"):
+        return False
+    return bool(select.args.get("having") or any(map(find_aggregates, select.expressions)))
+
+
+def _is_relation(select: exp.Select) -> bool:
+    """Return whether a SELECT, or a set operation of which it is a side, is a relation that is read."""
+    node: exp.Expr = select
+    while isinstance(node.parent, exp.SetOperation | exp.Subquery):
+        node = node.parent
+    return isinstance(node.parent, exp.From | exp.Join | exp.CTE)
+
+
+def _is_uncorrelated(select: exp.Select) -> bool:
+    """Return whether a query can't read columns of others: it is a relation, as are all around it."""
+    node: exp.Expr = select
+    while node.parent is not None:
+        if isinstance(node, exp.Query) and not isinstance(
+            node.parent, exp.From | exp.Join | exp.CTE | exp.With | exp.Query
+        ):
+            return False
+        if isinstance(node.parent, exp.Lateral):
+            return False
+        node = node.parent
+    return True
 
 
 QUALIFIER: Final = '"#"'

@@ -262,6 +262,23 @@ def called(function: int, *arguments: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+@pytest.mark.parametrize("groups", ["", "GROUP BY ROLLUP (amount)"])
+def test_conditions_stay_above_totals(engine: QueryEngine, groups: str):
+    counted = f"SELECT count(*) AS n FROM orders {groups} LIMIT 99"
+    sql = f"SELECT n FROM ({counted}) WHERE (SELECT max(order_id) FROM items) < 0"
+    document = json.loads(Serde.deserialize_bytes(plan_of(sql)).to_json())
+
+    def drop_limits(node: Any) -> None:
+        for child in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+            drop_limits(child)
+        if isinstance(node, dict) and "fetch" in node:
+            node |= node.pop("fetch")["input"]
+
+    drop_limits(document)
+    assert "fetch" not in str(document)
+    assert engine.execute(bytes(Plan.from_json(json.dumps(document)).encode())).read_all().num_rows == 0
+
+
 def test_a_membership_whose_null_would_matter_is_refused(engine: QueryEngine):
     sql = "SELECT id FROM orders WHERE id + 1 > 0"
     no = {"literal": {"boolean": False}}

@@ -5,7 +5,6 @@ from types import MappingProxyType
 
 CAUTIOUS: Mapping[str, str] = MappingProxyType(
     {
-        "A condition that reads no columns, above": "a condition takes away the row of an aggregate",
         "A condition on constants alone": "it is applied to the wrong side",
         "above a RIGHT JOIN, or a FULL JOIN": "it is applied to a namesake in the other side",
         "An order or groups by": "what may be NULL is taken for constant",
