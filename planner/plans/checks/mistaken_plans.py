@@ -20,9 +20,7 @@ from lance_gateway.planner.plans.checks.coarse_instants import (
     may_lose_fractions,
     refuse_lost_fractions,
 )
-from lance_gateway.planner.plans.checks.counted_constants import refuse_counted_constants
 from lance_gateway.planner.plans.checks.dropped_keys import refuse_dropped_keys
-from lance_gateway.planner.plans.checks.grouping_sets import refuse_mistaken_keys
 from lance_gateway.planner.plans.checks.hidden_operands import show_hidden_operands
 from lance_gateway.planner.plans.checks.misleading_names import refuse_misleading_names
 from lance_gateway.planner.plans.checks.misplanned_joins import refuse_constant_sides, refuse_misplanned_joins
@@ -61,8 +59,6 @@ _CHECKS: Final[tuple[tuple[re.Pattern[str], _Check], ...]] = (
         _refuse_each(refuse_misplanned_joins),
     ),
     (_words(r"\bjoin\b"), lambda frame, _, __: refuse_constant_sides(frame.logical_plan())),
-    (_words(r"\(\s*distinct\b"), _refuse_each(refuse_counted_constants)),
-    (TOTALS, _refuse_each(refuse_mistaken_keys)),
     (
         _words(r"\b(?:distinct|group|over)\b.*\b(?:distinct|group|over)\b"),
         lambda frame, sql, without: refuse_dropped_keys(frame, sql, lambda: without("optimize_projections")),

@@ -35,7 +35,9 @@ from lance_gateway.planner.sql.rules.keys import (
     cast_keys,
     computed_sort_keys,
     constant_sides,
+    counted_constants,
     extremes,
+    keys_of_totals,
     repeated_groups,
 )
 from lance_gateway.planner.sql.rules.late_instants import late_instants, late_parts
@@ -117,6 +119,8 @@ RULES: Final[tuple[Rule, ...]] = (
     sets_of_texts,
     contained_lists,
     repeated_groups,
+    keys_of_totals,
+    counted_constants,
     windows_of_times,
     defaults_of_rows,
     multiplied_intervals,

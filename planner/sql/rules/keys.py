@@ -8,9 +8,16 @@ from typing import Final
 import pyarrow as pa
 from sqlglot import exp
 
-from lance_gateway.planner.sql.rules.values import write_null
+from lance_gateway.planner.sql.rules.values import hide_value, write_null
 from lance_gateway.planner.sql.tree.dialect import parse_expression, write_sql
-from lance_gateway.planner.sql.tree.queries import whole_call
+from lance_gateway.planner.sql.tree.queries import (
+    TOTALS,
+    has_totals,
+    is_aggregate,
+    sources,
+    whole_call,
+    without_subqueries,
+)
 from lance_gateway.planner.sql.tree.tree import Tree, find_family, for_texts, is_unstable, read_name
 
 
@@ -130,6 +137,117 @@ def _spell(key: exp.Expr, select: exp.Select) -> str:
     for name in meant.find_all(exp.Identifier):
         name.replace(exp.to_identifier(read_name(name), quoted=True))
     return write_sql(meant)
+
+
+@for_texts(r"\b(?:rollup|cube|grouping\s+sets)\b")
+def keys_of_totals(tree: Tree) -> None:
+    """Hide keys of groups with totals that may be the same in all rows, or have the name of another key.
+
+        SELECT n, s, count(*) FROM (SELECT 5 AS n, s FROM t) AS q GROUP BY ROLLUP (n, s)
+    ->  SELECT CASE WHEN random() < 2 THEN n END AS n, CASE WHEN random() < 2 THEN s END AS s, count(*)
+        FROM (SELECT 5 AS n, s FROM t) AS q
+        GROUP BY ROLLUP (CASE WHEN random() < 2 THEN n END, CASE WHEN random() < 2 THEN s END)
+
+    DataFusion 55 takes what is constant in the rows for constant in their groups, where it is NULL as well:
+    groups come several times, and are not sorted by it. Conditions on groups move by the names of keys alone.
+    """
+    for select in tree.root.find_all(exp.Select):
+        if not has_totals(select):
+            continue
+        keys: list[exp.Expr] = []
+        for key in list(_list_keys(select.args["group"])):
+            meant = _find_meant(tree, key, select)
+            keys += [meant] if meant not in keys else []
+            key.replace(meant.copy())
+        names = [key.name for key in keys]
+        fixed = {column.name for part in _list_conditions(select) for column in part.find_all(exp.Column)}
+        are_tables = all(isinstance(one, exp.Table) and one.name in tree.tables for one in sources(select))
+        for key in keys:
+            is_plain = isinstance(key, exp.Column) and are_tables and key.name not in fixed
+            if not is_plain or names.count(key.name) > 1:
+                _hide_key(tree, select, key)
+
+
+def _list_keys(group: exp.Expr) -> Iterator[exp.Expr]:
+    """Yield the keys of GROUP BY, those in ROLLUP, CUBE and GROUPING SETS too."""
+    for key in group.iter_expressions():
+        if isinstance(key, (exp.Paren, exp.Tuple, *TOTALS)):
+            yield from _list_keys(key)
+        else:
+            yield key
+
+
+def _find_meant(tree: Tree, key: exp.Expr, select: exp.Select) -> exp.Expr:
+    """Return the expression of the output that a key is, by its number or its name, or the key."""
+    if isinstance(key, exp.Literal) and key.is_int:
+        before: list[exp.Expr] = select.expressions[: int(key.name)]
+        is_output = len(before) == int(key.name) and not any(one.is_star for one in before)
+        return before[-1].unalias() if is_output else key
+    if isinstance(key, exp.Column) and not key.table:
+        name = read_name(key.this)
+        aliased = [one for one in select.selects if isinstance(one, exp.Alias) and _find_name(one) == name]
+        if aliased and name not in {one.name for each in sources(select) for one in tree.find_columns(each)}:
+            return aliased[0].unalias()
+    return key
+
+
+def _list_conditions(select: exp.Select) -> Iterator[exp.Expr]:
+    yield from (part for part in (select.args.get("where"), *(select.args.get("joins") or ())) if part)
+
+
+def _hide_key(tree: Tree, select: exp.Select, key: exp.Expr) -> None:
+    """Hide a key wherever it is among the groups of a SELECT, and in what is computed from them."""
+    parts = (*select.expressions, *(select.args.get(one) for one in ("group", "having", "qualify", "order")))
+    for part in parts:
+        for node in list(_read_groups(part)) if part is not None else ():
+            if node.parent is not None and _is_same(node, key):
+                hidden = hide_value(node)
+                is_output = node.parent is select and isinstance(node, exp.Column)
+                tree.replace(node, exp.alias_(hidden, node.this.copy()) if is_output else hidden)
+
+
+def _read_groups(node: exp.Expr) -> Iterator[exp.Expr]:
+    """Yield the nodes of an expression that are computed from groups, not from their rows."""
+    yield node
+    if not isinstance(node, exp.Query) and not (is_aggregate(node) and node.name.lower() != "grouping"):
+        for child in node.iter_expressions():
+            yield from _read_groups(child)
+
+
+def _is_same(node: exp.Expr, key: exp.Expr) -> bool:
+    if not (isinstance(node, exp.Column) and isinstance(key, exp.Column)):
+        return node == key
+    is_of_one = not node.table or not key.table or node.table == key.table
+    return is_of_one and read_name(node.this) == read_name(key.this)
+
+
+@for_texts(r"\bcount\s*\(\s*distinct\b")
+def counted_constants(tree: Tree) -> None:
+    """Hide distinct values that are counted, unless they are columns of a single table.
+
+        SELECT count(DISTINCT x), count(*) FROM (SELECT CAST(NULL AS TEXT) AS x FROM (VALUES (1))) AS q
+    ->  SELECT count(DISTINCT CASE WHEN random() < 2 THEN x END), count(*)
+        FROM (SELECT CAST(NULL AS TEXT) AS x FROM (VALUES (1))) AS q
+
+    Where DataFusion knows the number of rows before it reads them, it says that a constant has one distinct
+    value: also if it is NULL, or if there are no rows. A count that is alone is planned in another way.
+    """
+    for select in tree.root.find_all(exp.Select):
+        counts = [one for one in _list_counts(select) if isinstance(one.expressions[0], exp.Distinct)]
+        read = sources(select)
+        is_table = len(read) == 1 and isinstance(read[0], exp.Table) and read[0].name in tree.tables
+        if select.args.get("group"):
+            continue
+        for value in [value for count in counts for value in count.expressions[0].expressions]:
+            if not is_table or value.find(exp.Column) is None:
+                tree.replace(value, hide_value(value))
+
+
+def _list_counts(select: exp.Select) -> Iterator[exp.Expr]:
+    for output in (*select.expressions, select.args.get("having")):
+        for call in without_subqueries(output) if output is not None else ():
+            if isinstance(call, exp.Anonymous) and call.name.lower() == "count" and call.expressions:
+                yield call
 
 
 _PLAIN: Final = (exp.Add, exp.Sub, exp.Mul, exp.Mod)

@@ -8,6 +8,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from lance_gateway.memwal.errors import UnsupportedError
+from lance_gateway.planner.sql.rules.values import hide_value
 from lance_gateway.planner.sql.tree.dialect import parse_expression, write_sql
 from lance_gateway.planner.sql.tree.queries import (
     QUANTIFIED,
@@ -18,6 +19,7 @@ from lance_gateway.planner.sql.tree.queries import (
     find_aggregates,
     find_truth,
     has_one_row,
+    has_totals,
     is_value,
     sources,
     without_subqueries,
@@ -98,7 +100,7 @@ def _write_membership(tree: Tree, member: exp.In) -> exp.Expr | None:
     subject, query, truth = member.this, member.args["query"], find_truth(member)
     if truth in {Truth.OUTPUT, Truth.CONJUNCT, Truth.TRUE}:
         if not subject.find(exp.Column, exp.Query):
-            tree.replace(subject, parse_expression(f"CASE WHEN random() < 2 THEN {write_sql(subject)} END"))
+            tree.replace(subject, hide_value(subject))
         return None
     whole, shown = bare(query), write_sql(subject)
     assert isinstance(whole, exp.Query)  # noqa: S101 - IN has one
@@ -244,7 +246,6 @@ def _keep_row(tree: Tree, select: exp.Select, item: exp.Expr) -> None:
 
 
 _ALL_ROWS: Final = 2**63 - 1
-_SETS: Final = (exp.Rollup, exp.Cube, exp.GroupingSets)
 
 
 @for_texts(rf"{SUBQUERIES}|\bhaving\b", r"\b(?:where|on|having)\b")
@@ -262,7 +263,7 @@ def conditions_above_totals(tree: Tree) -> None:
     below the aggregate, where it takes away what is counted instead of the row. It moves none below LIMIT.
     """
     for select in list(tree.root.find_all(exp.Select))[::-1]:
-        sets = _find_sets(select)
+        sets = has_totals(select)
         if not (sets or _is_whole(select)):
             continue
         is_uncorrelated, having = _is_uncorrelated(select), select.args.get("having")
@@ -300,12 +301,6 @@ def _write_having_as_output(select: exp.Select, limit: exp.Limit) -> exp.Select:
     whole.append("expressions", exp.alias_(exp.and_(*others), "having#", quoted=True))
     shown = exp.Star(except_=[exp.to_identifier("having#", quoted=True)])
     return outer.select(shown).from_(whole.subquery("totals#")).where(exp.column("having#", quoted=True))
-
-
-def _find_sets(select: exp.Select) -> bool:
-    """Return whether groups may have totals among them."""
-    group = select.args.get("group")
-    return group is not None and any(isinstance(key, _SETS) for key in group.expressions)
 
 
 def _is_whole(select: exp.Select) -> bool:

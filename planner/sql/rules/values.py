@@ -9,7 +9,7 @@ from typing import Final
 import pyarrow as pa
 from sqlglot import exp
 
-from lance_gateway.planner.sql.tree.dialect import parse_expression
+from lance_gateway.planner.sql.tree.dialect import parse_expression, write_sql
 from lance_gateway.planner.sql.tree.groups import (
     Cast,
     Kinds,
@@ -149,6 +149,11 @@ def mixed_bytes(tree: Tree) -> None:
         if nulls and isinstance(group.node, exp.Anonymous) and tree.may_mix(others, "bytes"):
             for null in nulls:
                 tree.replace(null, write_null(tree, others[0]))
+
+
+def hide_value(value: exp.Expr) -> exp.Expr:
+    """Return an expression with the value of another one that DataFusion does not take for constant."""
+    return parse_expression(f"CASE WHEN random() < 2 THEN {write_sql(value)} END")
 
 
 def write_null(tree: Tree, beside: exp.Expr) -> exp.Expr:

@@ -27,6 +27,9 @@ _ROWS_OF: Final = frozenset({"exists", "any", "some", "all", "unnest"})
 _OUTPUTS: Final = (exp.Select, exp.Group, exp.Ordered, exp.Distinct, exp.Alias, exp.Window)
 
 
+TOTALS: Final = (exp.Rollup, exp.Cube, exp.GroupingSets)
+
+
 class Truth(Enum):
     """Which values of a condition matter."""
 
@@ -136,6 +139,12 @@ def sources(select: exp.Select) -> list[exp.Expr]:
     """Return the relations of a SELECT."""
     parts = [select.args.get("from_"), *(select.args.get("joins") or ())]
     return [part.this for part in parts if part is not None]
+
+
+def has_totals(select: exp.Select) -> bool:
+    """Return whether the groups of a SELECT may have totals among them."""
+    group = select.args.get("group")
+    return group is not None and any(isinstance(key, TOTALS) for key in group.expressions)
 
 
 def has_one_row(query: exp.Expr) -> bool:

@@ -90,7 +90,8 @@ class Tree:
     Attributes:
         root: the query.
         is_changed: whether a rule changed it.
-        columns: of the tables that it reads; those of UUIDs have this type, though they are texts.
+        tables: names of the tables that it reads.
+        columns: of these; those of UUIDs have this type, though they are texts.
         nulls: names of the parameters that are NULL.
 
     Args:
@@ -121,6 +122,7 @@ class Tree:
         self.root = root
         self.is_changed = False
         self.nulls = nulls
+        self.tables: Collection[str] = schemas.keys()
         self.columns = tuple(column for schema in schemas.values() for column in schema)
         self._find_schema = find_schema
         self._schemas: dict[str, pa.Schema | None] = {}

@@ -4,8 +4,6 @@
 SELECT count(DISTINCT x) AS d, count(1) AS n FROM (SELECT CAST(NULL AS VARCHAR) AS x FROM (VALUES (1), (2)) q (a))
 --
 0 | 2
---
-of a constant is not
 
 ## the distinct values of a constant NULL are counted in a subquery
 SELECT id FROM v WHERE (SELECT count(DISTINCT x) + count(1) FROM (SELECT CAST(NULL AS VARCHAR) AS x FROM (VALUES (1), (2)) w (y)) q) = 2
@@ -14,5 +12,3 @@ SELECT id FROM v WHERE (SELECT count(DISTINCT x) + count(1) FROM (SELECT CAST(NU
 2
 3
 4
---
-of a constant is not
