@@ -123,8 +123,9 @@ def _name_unit(tree: Tree, cast: exp.Cast) -> None:
     if cast.to.expressions or cast.to.this is exp.DType.DATE:
         return
     if cast.to.this is exp.DType.TIMESTAMP:
-        tree.is_changed = True
-        cast.to.set("expressions", [exp.DataTypeParam(this=exp.Literal.number(6))])
+        named = cast.copy()
+        named.to.set("expressions", [exp.DataTypeParam(this=exp.Literal.number(6))])
+        tree.replace(cast, named)
     elif not isinstance(cast, exp.TryCast):
         tree.replace(cast, cast_to(cast.this.copy(), pa.timestamp("us", "+00:00")))
 

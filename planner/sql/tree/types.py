@@ -66,10 +66,11 @@ class Types:
 
     def forget(self, node: exp.Expr) -> None:
         """Forget what depends on an expression that is about to change."""
-        above = node.parent
+        above: exp.Expr | None = node
         while above is not None:
             self._kinds.pop(id(above), None)
-            if isinstance(above, exp.Query) and above.parent is not None:
+            self._outputs.pop(id(above), None)
+            if isinstance(above, exp.Query | exp.Table) and above.parent is not None:
                 self._kinds.clear()
                 self._outputs.clear()
                 return

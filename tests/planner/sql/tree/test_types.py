@@ -10,10 +10,11 @@ from datafusion import SessionContext
 from sqlglot import exp
 
 from lance_gateway.planner.plans.contexts import Contexts
-from lance_gateway.planner.sql.rules import apply_rules
+from lance_gateway.planner.sql.rules import RULES, apply_rules
 from lance_gateway.planner.sql.tree.dialect import parse_query, write_sql
 from lance_gateway.planner.sql.tree.tree import Tree
 from tests.planner.sql.rules import test_rules, test_same_plans
+from tests.planner.titled import Case
 
 lists = import_module("lance_gateway.planner.sql.rules.lists")
 TYPES = {
@@ -178,3 +179,17 @@ def test_statements_of_rules_have_the_types_that_are_planned() -> None:
             assert None in (found, planned) or found == planned or is_uuid, (str(case), text)
             known += None not in (found, planned)
     assert known > 300
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("rule", "case"), test_rules.list_cases(), ids=str)
+def test_a_rule_forgets_the_types_that_it_changes(rule: str, case: Case) -> None:
+    context = test_same_plans.rules_context()
+    schemas = {name: pa.schema(list(columns.items())) for name, columns in test_rules.TABLES.items()}
+    tree = make_tree(context, case.parts[0], schemas)
+    for node in tree.nodes:
+        tree._types.find(node)
+    next(one for one in RULES if one.__name__ == rule)(tree)
+    fresh = make_tree(context, case.parts[1], schemas)._types
+    found = [(write_sql(node), tree._types.find(node), fresh.find(node)) for node in tree.root.walk()]
+    assert [one for one in found if None not in one and one[1] != one[2]] == []
