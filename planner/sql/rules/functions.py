@@ -36,10 +36,11 @@ def padded_texts(tree: Tree) -> None:
 _ANY_TEXT: Final = ".*"
 
 
-_FLAGGED: Final = frozenset({"regexp_like", "regexp_match"})
+_FLAGS: Final = {"regexp_like": 2, "regexp_match": 2, "regexp_replace": 3}
+"""Function -> where its flags are."""
 
 
-@for_texts(r"~|\bregexp_(?:like|match)\b")
+@for_texts(r"~|\bregexp_(?:like|match|replace)\b")
 def matched_texts(tree: Tree) -> None:
     """Write `.*`, which every text matches, as a group.
 
@@ -49,10 +50,13 @@ def matched_texts(tree: Tree) -> None:
         SELECT s ~ '.*', s ~ $1 FROM t
     ->  SELECT s ~ '(.*)', s ~ ('(' || $1 || ')') FROM t
 
-    It takes flags that are NULL for none, too.
+    It takes flags that are NULL for none, too, and writes flags into the expression, where none are an error:
+    `u` is the default.
 
-        SELECT regexp_like(s, 'a', flags) FROM t
-    ->  SELECT CASE WHEN NOT flags IS NULL THEN regexp_like(s, 'a', flags) END FROM t
+        SELECT regexp_like(s, 'a', flags), regexp_replace(s, 'a', 'b', '') FROM t
+    ->  SELECT CASE WHEN NOT flags IS NULL THEN
+            regexp_like(s, 'a', CASE WHEN flags = '' THEN 'u' ELSE flags END) END,
+            regexp_replace(s, 'a', 'b', 'u') FROM t
     """
     for pattern in list(_find_patterns(tree.root)):
         if isinstance(pattern, exp.Literal):
@@ -64,10 +68,17 @@ def matched_texts(tree: Tree) -> None:
                 column.replace(exp.paren(pattern.copy()))
             tree.replace(pattern, grouped)
     for call in list(tree.root.find_all(exp.Anonymous))[::-1]:
-        flags = call.expressions[2:3]
-        if call.name.casefold() in _FLAGGED and flags and not isinstance(flags[0], exp.Literal):
-            is_known = flags[0].copy().is_(exp.null()).not_()
-            replace_value(tree, call, exp.Case(ifs=[exp.If(this=is_known, true=call.copy())]))
+        at = _FLAGS.get(call.name.casefold(), len(call.expressions))
+        for flags in call.expressions[at : at + 1]:
+            if isinstance(flags, exp.Literal):
+                if not flags.name:
+                    tree.replace(flags, exp.Literal.string("u"))
+                continue
+            written, is_known = call.copy(), flags.copy().is_(exp.null()).not_()
+            is_empty = exp.EQ(this=flags.copy(), expression=exp.Literal.string(""))
+            branch = exp.If(this=is_empty, true=exp.Literal.string("u"))
+            written.expressions[at].replace(exp.Case(ifs=[branch], default=flags.copy()))
+            replace_value(tree, call, exp.Case(ifs=[exp.If(this=is_known, true=written)]))
 
 
 def _find_patterns(root: exp.Expr) -> Iterator[exp.Expr]:

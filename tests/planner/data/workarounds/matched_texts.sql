@@ -17,3 +17,9 @@ SELECT regexp_like(s, 'a', f) AS x, regexp_match(s, 'a', f) AS y FROM (VALUES ('
 --
 NULL | NULL
 True | ['a']
+
+## no flags of a pattern
+SELECT regexp_replace(s, 'a', 'b', f) AS x FROM (VALUES ('aA', ''), ('aA', 'gi')) AS t(s, f)
+--
+bA
+bb
