@@ -272,9 +272,10 @@ def computed_sort_keys(tree: Tree) -> None:
     for key in list(_find_keys(tree.root)):
         if _is_misleading(key, nested):
             kind, hidden = tree.find_type(key), key.copy()
-            # What rounds decimals has other digits than its type has, and nullif() compares it.
+            # A rounded decimal has other digits than its type has, and nullif() compares it.
             is_decimal = kind is not None and find_family(kind) == "decimal"
-            for name in ("coalesce",) if is_decimal else ("nullif", "coalesce"):
+            is_rounded = is_decimal and key.unnest().name.upper() == "ROUND"
+            for name in ("coalesce",) if is_rounded else ("nullif", "coalesce"):
                 hidden = exp.Anonymous(this=name, expressions=[hidden, _write_null(tree, key)])
             tree.replace(key, hidden)
 

@@ -25,3 +25,8 @@ SELECT id, rank() OVER (ORDER BY CASE WHEN abs(a) > 3 THEN 1 ELSE 0 END) AS r FR
 --
 2 | 1
 5 | 2
+
+## a window by what is never NULL
+SELECT a, count(*) OVER (PARTITION BY -coalesce(a, CAST(1.1 AS DECIMAL(3, 1)))) AS n FROM t WHERE id = 2
+--
+2 | 1
