@@ -15,7 +15,7 @@ from lance_gateway.planner.sql.rules.decimals import (
     count_needed_digits,
     find_literals,
 )
-from lance_gateway.planner.sql.tree.groups import cast_to, find_groups
+from lance_gateway.planner.sql.tree.groups import cast_to, find_groups, find_quantified
 from lance_gateway.planner.sql.tree.tree import Family, Tree, find_family, for_texts
 
 _Meeting: TypeAlias = tuple[Sequence[exp.Expr], Sequence[exp.Expr], bool]
@@ -65,8 +65,8 @@ def listed_numbers(tree: Tree) -> None:
 
 def _find_meetings(tree: Tree) -> Iterator[_Meeting]:
     for node in reversed(tree.nodes):
-        if isinstance(node, exp.EQ) and isinstance(node.expression, exp.Any):
-            yield [node.expression.this.unnest()], [node.this], True
+        if (values := find_quantified(node)) is not None:
+            yield [values.unnest()], [node.this], True
         elif isinstance(node, exp.ArrayContainsAll | exp.ArrayContainedBy | exp.ArrayOverlaps):
             yield [node.this, node.expression], [], True
         elif isinstance(node, exp.Anonymous):

@@ -11,7 +11,8 @@ from sqlglot import exp
 
 from lance_gateway.memwal.errors import UnsupportedError
 from lance_gateway.planner.sql.tree.dialect import parse_expression, write_sql
-from lance_gateway.planner.sql.tree.groups import cast_to
+from lance_gateway.planner.sql.tree.groups import cast_to, find_quantified, replace_value
+from lance_gateway.planner.sql.tree.queries import Truth, find_truth
 from lance_gateway.planner.sql.tree.tree import Tree, for_texts, is_unstable
 
 _CONDITIONAL: Final = frozenset({"COALESCE", "NVL", "NVL2", "IFNULL"})
@@ -229,7 +230,7 @@ _GROWING: Final = {
     for what, at in (("append", 0), ("push_back", 0), ("prepend", 1), ("push_front", 1))
 }
 """Function that adds an element -> which argument the list is."""
-_QUANTIFIED: Final = r"\b(?:any|some|all)\s*\(\s*(?:array\b|make_array\b|\[)"
+_QUANTIFIED: Final = r"\b(?:any|some|all)\s*\((?!\s*(?:select|with)\b)"
 
 
 @for_texts(rf"{_QUANTIFIED}|_(?:append|prepend|push)|\|\|", r"list|array|\[")
@@ -238,6 +239,11 @@ def listed_arrays(tree: Tree) -> None:
 
         SELECT id FROM p WHERE price = ANY (ARRAY[1.1, 4.44]) AND price <> ALL (ARRAY[9.95])
     ->  SELECT id FROM p WHERE price IN (1.1, 4.44) AND price NOT IN (9.95)
+
+    DataFusion finds no value beside NULL in a list of rows, but with ALL.
+
+        SELECT 1 = ANY (l) FROM t
+    ->  SELECT NOT 1 <> ALL (l) FROM t
 
     DataFusion adds an element to the elements that lie below a list that is NULL.
 
@@ -266,14 +272,17 @@ def listed_arrays(tree: Tree) -> None:
     for node in list(tree.root.find_all(exp.EQ, exp.NEQ))[::-1]:
         quantified = node.expression
         of_all = isinstance(node, exp.NEQ)
-        # sqlglot reads ALL before an array as a function.
-        is_call = isinstance(quantified, exp.Anonymous) and quantified.name.upper() == "ALL"
-        if not (is_call if of_all else isinstance(quantified, exp.Any)):
+        array = find_quantified(node)
+        if array is None or isinstance(quantified, exp.Any) is of_all:
             continue
-        values = _list_values(quantified.expressions[0] if is_call else quantified.this)
-        if values:
+        if values := _list_values(array):
             found = exp.In(this=node.this.copy(), expressions=[value.copy() for value in values])
             tree.replace(node, exp.Not(this=found) if of_all else found)
+        elif not of_all and find_truth(node) not in {Truth.CONJUNCT, Truth.TRUE}:
+            kind = tree.find_type(array)
+            if kind is not None and _is_list(tree, array) and not pa.types.is_nested(kind.value_type):
+                all_ = exp.Anonymous(this="ALL", expressions=[array.unnest().copy()])
+                replace_value(tree, node, exp.Not(this=exp.NEQ(this=node.this.copy(), expression=all_)))
 
 
 def _is_list(tree: Tree, values: exp.Expr) -> bool:

@@ -308,6 +308,16 @@ def _list_groups(node: exp.Expr) -> Iterator[Group]:
             yield Group(Use.RETURNED, node, column)
 
 
+def find_quantified(node: exp.Expr) -> exp.Expr | None:
+    """Return the list of `x = ANY (list)` or `x <> ALL (list)`; None for other expressions."""
+    operand = node.expression if isinstance(node, _COMPARISONS) else None
+    # sqlglot reads ALL before a list as a function.
+    if isinstance(operand, exp.Anonymous) and operand.name.upper() == "ALL" and operand.expressions:
+        return operand.expressions[0]  # type: ignore[no-any-return]
+    is_list = isinstance(operand, exp.Any) and not isinstance(operand.this.unnest(), exp.Query)
+    return operand.this if operand is not None and is_list else None
+
+
 def _unwrap_any(operand: exp.Expr) -> exp.Expr:
     """Return the subquery of `= ANY (SELECT ..)`; other operands as they are."""
     is_quantified = isinstance(operand, exp.Any | exp.All) and isinstance(operand.this, exp.Query)

@@ -21,3 +21,8 @@ SELECT array_append(coalesce(arrow_cast(vec, 'List(nullable Float32)'), arrow_ca
 SELECT l || m || 1 AS a, 1 || l AS b, 'a' || l[1] AS c FROM lists
 --
 SELECT array_append(coalesce(array_concat(l, m), arrow_cast([], 'List(nullable Int64)')), 1) AS a, array_prepend(1, coalesce(l, arrow_cast([], 'List(nullable Int64)'))) AS b, 'a' || l[1] AS c FROM lists
+
+## lists of rows
+SELECT id = ANY (l) AS a, NOT (id = ANY (l)) AS b, id <> ALL (l) AS c FROM lists WHERE id = ANY (l) AND id > ANY (l)
+--
+SELECT NOT id <> ALL(l) AS a, NOT (NOT id <> ALL(l)) AS b, id <> ALL(l) AS c FROM lists WHERE id = ANY(l) AND id > ANY(l)

@@ -17,3 +17,8 @@ SELECT array_append(nullif(x, y), 1) AS z, nullif(x, y) || 1 AS o FROM (VALUES (
 --
 [1] | [1]
 [3, 1] | [3, 1]
+
+## NULL in a list of rows
+SELECT 3 = ANY(l) AS x FROM (SELECT make_array(1, NULL) AS l) AS t
+--
+NULL
