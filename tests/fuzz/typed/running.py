@@ -53,6 +53,7 @@ _PEOPLE = (
     "struct",
     "map",
 )
+_GROWING = re.compile(r"exp\(|cosh\(|sinh\(")
 _NAMES = r"\d+|'[^']*'|\"[^\"]*\""
 _FAULTS = re.compile(
     r"internal|panic|physical plan|schema error|non-nullable|sanity|optimizer|\bbug\b", re.IGNORECASE
@@ -620,7 +621,7 @@ def _digits_of(node: Node) -> float:
         node.operator.spelling.ours,
         *(one.operator.spelling.ours for one in node.operands if isinstance(one, Call)),
     )
-    if any(" / " in text or "pow" in text for text in texts):
+    if any(" / " in text or "pow" in text or (is_short and _GROWING.search(text)) for text in texts):
         return 1e-3
     return 1e-6 if is_short or any("REAL" in leaf.spelling.ours for leaf in leaves_of(node)) else 1e-13
 
