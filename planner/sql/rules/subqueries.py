@@ -104,7 +104,9 @@ def _write_membership(tree: Tree, member: exp.In) -> exp.Expr | None:
         return None
     whole, shown = bare(query), write_sql(subject)
     assert isinstance(whole, exp.Query)  # noqa: S101 - IN has one
-    is_of_columns = subject.find(exp.Column) and not subject.find(exp.Query, exp.Tuple)
+    is_of_columns = (
+        subject.find(exp.Column) and not subject.find(exp.Query, exp.Tuple) and not _has_null(tree, subject)
+    )
     if is_of_columns and tree.is_closed(whole):
         if truth is Truth.DENIED_CONJUNCT:
             tree.replace(subject, parse_expression(f"nullif(nullif({shown}, NULL), NULL)"))
@@ -127,6 +129,15 @@ def _write_membership(tree: Tree, member: exp.In) -> exp.Expr | None:
     )
     tree.replace(whole_member, exp.Paren(this=compared))
     return compared
+
+
+def _has_null(tree: Tree, subject: exp.Expr) -> bool:
+    """Return whether an operand is NULL, so that DataFusion may find that the whole is, and forget it."""
+    constants = subject.find_all(exp.Null, exp.Parameter)
+    return any(
+        one.name in tree.nulls if isinstance(one, exp.Parameter) else not isinstance(one.parent, exp.Is)
+        for one in constants
+    )
 
 
 def _is_repeatable(query: exp.Expr) -> bool:

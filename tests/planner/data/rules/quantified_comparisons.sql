@@ -59,3 +59,8 @@ SELECT id FROM t WHERE nullif(nullif(i, NULL), NULL) NOT IN (SELECT n FROM p WHE
 SELECT id FROM t WHERE i IN (1, 2) AND i = ANY(make_array(1))
 --
 SELECT id FROM t WHERE i IN (1, 2) AND i = ANY(make_array(1))
+
+## what may be found to be NULL
+SELECT id FROM t WHERE i + NULL NOT IN (SELECT n FROM p) AND CASE WHEN i IS NULL THEN 1 ELSE i END NOT IN (SELECT n FROM p)
+--
+SELECT id FROM t WHERE (i + NULL <> ALL (SELECT n FROM p)) AND nullif(nullif(CASE WHEN i IS NULL THEN 1 ELSE i END, NULL), NULL) NOT IN (SELECT n FROM p)

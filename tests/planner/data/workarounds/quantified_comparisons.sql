@@ -25,3 +25,8 @@ SELECT id FROM t WHERE a IN (SELECT count(*) FROM u WHERE u.id = t.id)
 36
 7
 8
+
+## what is NULL is in no list
+SELECT id FROM t WHERE a + NULL NOT IN (SELECT id FROM u)
+--
+(no rows)
