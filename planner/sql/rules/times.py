@@ -186,7 +186,7 @@ def _cast_to_microseconds(tree: Tree) -> None:
             if kind is not None and pa.types.is_date(kind):
                 tree.replace(call.expressions[1], cast_to(call.expressions[1].copy(), pa.timestamp("us")))
     for cast in list(tree.root.find_all(exp.Cast))[::-1]:
-        if _is_of_nanoseconds(cast) and not isinstance(cast.this, exp.Literal):
+        if is_of_nanoseconds(cast) and not isinstance(cast.this, exp.Literal):
             kind = tree.find_type(cast.this)
             is_time = kind is not None and pa.types.is_timestamp(kind) and kind.unit != "ns"
             if is_time or (kind is not None and pa.types.is_date(kind)):
@@ -214,7 +214,7 @@ def _is_open(literal: exp.Expr) -> bool:
     text = literal
     if isinstance(literal, exp.Cast):
         text = literal.this
-        if literal.to.this is not exp.DType.DATE and not _is_of_nanoseconds(literal):
+        if literal.to.this is not exp.DType.DATE and not is_of_nanoseconds(literal):
             return False
     return isinstance(text, exp.Literal) and text.is_string
 
@@ -257,10 +257,10 @@ def _choose_units(
     dates = [kind for kind in kinds if kind is not None and find_family(kind) == "date"]
     if not any(units):
         # Dates beside times of the statement: both have microseconds.
-        is_time = any(_is_of_nanoseconds(one) or _is_now(one) for found in literals for one in found)
+        is_time = any(is_of_nanoseconds(one) or _is_now(one) for found in literals for one in found)
         units = ["us" if kind in dates and is_time else None for kind in kinds]
         read = ()
-    fractions = max([_count_digits(one) for found in literals for one in found], default=0)
+    fractions = max([count_fraction(one) for found in literals for one in found], default=0)
     digits = max([fractions, *(_DIGITS[unit] for unit in units if unit is not None)])
     zones = [getattr(kind, "tz", None) for kind, unit in zip(kinds, units, strict=True) if unit is not None]
     if not zones or "ns" in units:
@@ -318,7 +318,7 @@ def _read_as(expression: exp.Expr, kinds: Sequence[pa.DataType]) -> exp.Expr:
     return reduce(cast_to, kinds, expression.this if is_typed else expression)
 
 
-def _count_digits(literal: exp.Expr) -> int:
+def count_fraction(literal: exp.Expr) -> int:
     """Return how many digits of a second the fraction of a literal has; none for those of no times."""
     if _is_now(literal):
         return _DIGITS["us"]
@@ -327,7 +327,8 @@ def _count_digits(literal: exp.Expr) -> int:
     return len(found[1]) if found else 0
 
 
-def _is_of_nanoseconds(member: exp.Expr) -> TypeGuard[exp.Cast]:
+def is_of_nanoseconds(member: exp.Expr) -> TypeGuard[exp.Cast]:
+    """Return whether an expression is a cast to a time without a unit."""
     return isinstance(member, exp.Cast) and member.to.this in _ZONES and not member.to.expressions
 
 

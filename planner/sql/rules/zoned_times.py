@@ -11,6 +11,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from lance_gateway.planner.sql.rules.late_instants import SHOWS_ZONE
+from lance_gateway.planner.sql.rules.times import count_fraction, is_of_nanoseconds
 from lance_gateway.planner.sql.tree.dialect import parse_expression
 from lance_gateway.planner.sql.tree.groups import (
     Cast,
@@ -151,7 +152,8 @@ def _change_zone(tree: Tree, node: exp.AtTimeZone) -> None:
     kind = tree.find_type(time)
     if kind is None or not isinstance(zone, exp.Literal) or not zone.is_string:
         return
-    unit = kind.unit if pa.types.is_timestamp(kind) else "us"
+    is_open = is_of_nanoseconds(time) and count_fraction(time) <= 6
+    unit = kind.unit if pa.types.is_timestamp(kind) and not is_open else "us"
     zoned = pa.timestamp(unit, zone.name)
     match find_family(kind):
         case "zoned":

@@ -51,3 +51,8 @@ SELECT id FROM t WHERE coalesce(arrow_cast(arrow_try_cast(ts, 'Timestamp(Microse
 SELECT CASE WHEN id = 1 THEN TIMESTAMPTZ '2024-07-01 12:00:00Z' ELSE at END AS x, at < TIMESTAMPTZ '2024-07-01 12:00:00Z' AS y FROM t
 --
 SELECT CASE WHEN id = 1 THEN arrow_cast(arrow_cast(CAST('2024-07-01 12:00:00Z' AS TIMESTAMPTZ), 'Timestamp(Nanosecond, Some("+00:00"))'), 'Timestamp(Nanosecond, Some("America/New_York"))') ELSE at END AS x, at < arrow_cast(arrow_cast(CAST('2024-07-01 12:00:00Z' AS TIMESTAMPTZ), 'Timestamp(Nanosecond, Some("+00:00"))'), 'Timestamp(Nanosecond, Some("America/New_York"))') AS y FROM t
+
+## literals without a unit have microseconds in another zone
+SELECT TIMESTAMP '2024-07-01 12:00:00' AT TIME ZONE 'UTC' AS x, TIMESTAMP '2024-07-01 12:00:00.1234567' AT TIME ZONE 'UTC' AS y FROM t
+--
+SELECT arrow_cast(CAST('2024-07-01 12:00:00' AS TIMESTAMP), 'Timestamp(Microsecond, Some("+00:00"))') AS x, arrow_cast(CAST('2024-07-01 12:00:00.1234567' AS TIMESTAMP), 'Timestamp(Nanosecond, Some("+00:00"))') AS y FROM t
