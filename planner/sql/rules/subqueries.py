@@ -347,9 +347,14 @@ QUALIFIER: Final = '"#"'
 """The schema that such names get."""
 
 
-def _has_field(kind: pa.DataType, name: str) -> bool:
-    """Return whether a value may have a field of a name."""
-    return bool(pa.types.is_map(kind) or (pa.types.is_struct(kind) and kind.get_field_index(name) >= 0))
+def _has_field(kind: pa.DataType, column: exp.Column) -> bool:
+    """Return whether a value has a field that is called as a column; a map has those of no relation."""
+    if not pa.types.is_map(kind):
+        return bool(pa.types.is_struct(kind) and kind.get_field_index(column.name) >= 0)
+    select = column.parent_select
+    while select is not None and column.table not in {one.alias_or_name for one in sources(select)}:
+        select = select.parent_select
+    return select is None
 
 
 @for_texts(SUBQUERIES)
@@ -361,7 +366,8 @@ def outer_qualifiers(tree: Tree) -> None:
 
     DataFusion takes `c.id` for a field of the column `o.c` before it looks at the relations around the
     subquery. A name of three parts is no such field. Its schema is not compared with that of an alias, which
-    has none, and results are not called after it. What is a field of that column stays one.
+    has none, and results are not called after it. What is a field of that column stays one, but for keys
+    of a map.
     """
     columns = list(tree.root.find_all(exp.Column))
     names = {column.name.casefold() for column in columns} | {one.name.casefold() for one in tree.columns}
@@ -374,7 +380,7 @@ def outer_qualifiers(tree: Tree) -> None:
             if column.table in {one.alias_or_name for one in relations}:
                 break
             found = (one for relation in relations for one in tree.find_columns(relation))
-            if any(one.name == column.table and not _has_field(one.type, column.name) for one in found):
+            if any(one.name == column.table and not _has_field(one.type, column) for one in found):
                 column.set("db", exp.to_identifier("#", quoted=True))
                 tree.is_changed = True
                 break
