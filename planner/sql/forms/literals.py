@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from lance_gateway.memwal.rules import UUID_PATTERN
 from lance_gateway.planner.sql.forms.calls import fill, list_calls, put
-from lance_gateway.planner.sql.tree.groups import find_groups
+from lance_gateway.planner.sql.tree.groups import find_groups, find_unions
 from lance_gateway.planner.sql.tree.tree import Tree, for_texts
 
 _LARGEST: Final = 2**64
@@ -66,9 +66,11 @@ def uuids(tree: Tree) -> None:
     Raises:
         InvalidInputError: a literal is no UUID.
     """
-    for group in find_groups(tree):
-        if any(map(_is_uuid, group.members)):
-            for member in group.members:
+    united = [[branch.items or () for branch in branches] for branches in find_unions(tree)]
+    columns = [column for queries in united for column in zip(*queries, strict=False)]
+    for members in (*(group.members for group in find_groups(tree)), *columns):
+        if any(map(_is_uuid, members)):
+            for member in members:
                 if isinstance(member, exp.Literal) and member.is_string:
                     with suppress(ValueError):
                         put(tree, member, exp.Literal.string(str(UUID(member.name))), "uuid")
