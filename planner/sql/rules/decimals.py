@@ -212,10 +212,11 @@ def rounded_decimals(tree: Tree) -> None:
     calls = [call for call in tree.root.find_all(exp.Anonymous) if call.name.upper() == "ROUND"]
     is_everywhere = tree.root.find(exp.SetOperation, exp.Group) is not None
     for call in calls[::-1]:
-        # Outputs and sort keys are left alone, unless they must be the same as other expressions.
+        # Results and sort keys are left alone, unless they must be the same as other expressions.
         around = call.find_ancestor(exp.Distinct, exp.Select, exp.Anonymous, exp.Window)
         is_key = isinstance(call.parent, exp.Ordered) or isinstance(around, exp.Distinct)
-        is_shown = is_key or isinstance(call.parent, exp.Select | exp.Alias)
+        is_result = isinstance(call.parent, exp.Select | exp.Alias) and call.parent_select is tree.root
+        is_shown = is_key or is_result
         kind = tree.find_type(call) if is_everywhere or not is_shown else None
         if kind is not None and pa.types.is_decimal(kind):
             is_unnamed = isinstance(call.parent, exp.Select) and call.arg_key == "expressions"

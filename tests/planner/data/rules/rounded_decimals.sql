@@ -21,3 +21,8 @@ SELECT id, CAST(round(price, 1) AS DECIMAL(10, 1)) AS "round(p.price,Int64(1))" 
 SELECT abs(round(price, 1)) + 1 AS x FROM p GROUP BY round(price, 1) HAVING round(price, 1) > 3
 --
 SELECT abs(CAST(round(price, 1) AS DECIMAL(10, 1))) + 1 AS x FROM p GROUP BY CAST(round(price, 1) AS DECIMAL(10, 1)) HAVING CAST(round(price, 1) AS DECIMAL(10, 1)) > 3
+
+## an output of a subquery
+SELECT round(price, 1) AS a FROM p JOIN (SELECT round(price, 1) AS v FROM p) AS q ON round(price, 1) = q.v
+--
+SELECT round(price, 1) AS a FROM p JOIN (SELECT CAST(round(price, 1) AS DECIMAL(10, 1)) AS v FROM p) AS q ON CAST(round(price, 1) AS DECIMAL(10, 1)) = q.v
