@@ -112,7 +112,7 @@ def short_times(tree: Tree) -> None:
                     recast(tree, member, _write_seconds)
     for branches in find_unions(tree):
         for branch in branches:
-            for at, item in enumerate(branch.items or ()):
+            for at, item in zip(range(len(branch.fields)), branch.items or (), strict=False):
                 types = [other.fields[at].type for other in branches]
                 if _is_short(item) and not {"instant", "zoned"}.isdisjoint(map(find_family, types)):
                     _add_seconds(tree, item)
@@ -194,8 +194,11 @@ def _cast_to_microseconds(tree: Tree) -> None:
 
 
 def _list_times(member: exp.Expr, named: Mapping[str, Sequence[exp.Expr]]) -> Sequence[exp.Expr]:
-    """Return the literals that an expression gives, if all may be times in any unit; none for others."""
-    found = (member,) if _is_now(member) else list_literals(member, named)
+    """Return the literals that an expression gives, also with an interval, if all may be times in any unit."""
+    base = member
+    while isinstance(base, exp.Add | exp.Sub) and isinstance(base.expression, exp.Interval):
+        base = base.this
+    found = (member,) if _is_now(member) else list_literals(base, named)
     return found if all(map(_is_open, found)) else ()
 
 

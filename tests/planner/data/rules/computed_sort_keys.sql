@@ -56,6 +56,6 @@ SELECT id, rank() OVER (ORDER BY CASE WHEN abs(f) > 1 THEN 1 ELSE 0 END, ln(f) I
 SELECT id, rank() OVER (ORDER BY coalesce(nullif(CASE WHEN abs(f) > 1 THEN 1 ELSE 0 END, NULL), NULL), coalesce(nullif(ln(f) IS NULL, NULL), NULL)) AS a FROM p
 
 ## a decimal that is never NULL
-SELECT id FROM p ORDER BY -coalesce(price, n), round(abs(price), 1)
+SELECT id FROM p ORDER BY -coalesce(price, price), round(abs(price), 1)
 --
-SELECT id FROM p ORDER BY coalesce(nullif(-coalesce(price, n), NULL), NULL), coalesce(round(abs(price), 1), NULL)
+SELECT id FROM p ORDER BY coalesce(nullif(-coalesce(price, price), NULL), NULL), coalesce(round(abs(price), 1), NULL)

@@ -71,3 +71,8 @@ SELECT arrow_cast(day, 'Timestamp(Microsecond, None)') - arrow_cast('2024-03-10 
 SELECT date_trunc('week', day) AS a FROM mixed WHERE date_trunc('day', day) < '9999-12-31'
 --
 SELECT date_trunc('week', arrow_cast(day, 'Timestamp(Microsecond, None)')) AS a FROM mixed WHERE date_trunc('day', arrow_cast(day, 'Timestamp(Microsecond, None)')) < arrow_cast('9999-12-31', 'Timestamp(Microsecond, None)')
+
+## a literal with an interval
+SELECT id FROM t WHERE ts > TIMESTAMP '2024-03-10 02:30:00' + INTERVAL '1 day'
+--
+SELECT id FROM t WHERE ts > arrow_cast(CAST('2024-03-10 02:30:00' AS TIMESTAMP) + INTERVAL '1 DAY', 'Timestamp(Microsecond, None)')
