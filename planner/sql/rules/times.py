@@ -194,7 +194,7 @@ def _cast_to_microseconds(tree: Tree) -> None:
 
 
 def _list_times(member: exp.Expr, named: Mapping[str, Sequence[exp.Expr]]) -> Sequence[exp.Expr]:
-    """Return the literals that an expression gives, also with an interval, if all may be times in any unit."""
+    """Return the literals that an expression gives, perhaps with an interval, if all may be of any unit."""
     base = member
     while isinstance(base, exp.Add | exp.Sub) and isinstance(base.expression, exp.Interval):
         base = base.this
