@@ -301,7 +301,7 @@ def _write_having_as_output(select: exp.Select, limit: exp.Limit) -> exp.Select:
         if isinstance(node, exp.Column) and not node.table and (meant := aliases.get(read_name(node.this))):
             node.replace(exp.paren(meant.copy()))
     parts = conjuncts(whole.args["having"].this)
-    members = [one for one in parts if one.find(exp.In, exp.Exists, exp.Any, exp.All)]
+    members = [one for one in parts if any(map(_is_membership, without_subqueries(one)))]
     outer = exp.Select(**{key: whole.args.get(key) for key in ("with_", "limit", "offset")})
     for key in ("having", "order", "with_", "offset"):
         whole.set(key, None)
@@ -312,6 +312,11 @@ def _write_having_as_output(select: exp.Select, limit: exp.Limit) -> exp.Select:
     whole.append("expressions", exp.alias_(exp.and_(*others), "having#", quoted=True))
     shown = exp.Star(except_=[exp.to_identifier("having#", quoted=True)])
     return outer.select(shown).from_(whole.subquery("totals#")).where(exp.column("having#", quoted=True))
+
+
+def _is_membership(node: exp.Expr) -> bool:
+    is_in = isinstance(node, exp.In) and node.args.get("query") is not None
+    return is_in or isinstance(node, exp.Exists | exp.Any | exp.All)
 
 
 def _is_whole(select: exp.Select) -> bool:

@@ -29,3 +29,8 @@ SELECT n FROM (SELECT i, count(*) AS n FROM t GROUP BY ROLLUP (i) LIMIT 92233720
 SELECT max(i) AS m FROM t HAVING (SELECT max(id) FROM p) < 0 AND m IN (SELECT n FROM p)
 --
 SELECT * EXCLUDE ("having#") FROM (SELECT max(i) AS m, (SELECT max(id) FROM p) < 0 AS "having#" FROM t HAVING (max(i)) IN (SELECT n FROM p) LIMIT 1) AS "totals#" WHERE "having#"
+
+## a list in a subquery that is a value
+SELECT max(i) AS x FROM t HAVING (SELECT bool_or(n IN (1, id)) FROM p)
+--
+SELECT * EXCLUDE ("having#") FROM (SELECT max(i) AS x, (SELECT bool_or(n IN (1, id)) FROM p) AS "having#" FROM t LIMIT 1) AS "totals#" WHERE "having#"
