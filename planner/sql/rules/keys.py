@@ -276,13 +276,8 @@ def computed_sort_keys(tree: Tree) -> None:
             is_decimal = kind is not None and find_family(kind) == "decimal"
             is_rounded = is_decimal and key.unnest().name.upper() == "ROUND"
             for name in ("coalesce",) if is_rounded else ("nullif", "coalesce"):
-                hidden = exp.Anonymous(this=name, expressions=[hidden, _write_null(tree, key)])
+                hidden = exp.Anonymous(this=name, expressions=[hidden, write_null(tree, key)])
             tree.replace(key, hidden)
-
-
-def _write_null(tree: Tree, key: exp.Expr) -> exp.Expr:
-    has_bytes = any(find_family(column.type) == "bytes" for column in tree.columns)
-    return write_null(tree, key) if has_bytes else exp.Null()
 
 
 def _is_misleading(key: exp.Expr, nested: Collection[str]) -> bool:

@@ -118,6 +118,13 @@ MEANT: Sequence[Known] = (
         r"(greatest|least|coalesce|nullif|CASE)\b.*decimal_38",
         r": Decimal\(.*, Decimal\(",
     ),
+    Known("`at = ANY (ARRAY[day, '2024-07-01 12:00'])`", "duckdb", r"decimal_.* = ANY\(ARRAY\[.*\d{19,}"),
+    Known(
+        "`u = '1.1'` of a `BIGINT UNSIGNED`",
+        "refused",
+        "uint64_.*'",
+        r"Cannot cast string '.*' to value of UInt64",
+    ),
     Known("`CASE WHEN n IS NULL THEN 'none' ELSE n END`", "duckdb", r"CASE .*'\d*\.\d+'", r"row \d+: '"),
     Known(
         "`mod(2, 0.1)`",
