@@ -83,6 +83,7 @@ from lance_gateway.planner.sql.tree.tree import Rule, Tree, concerns
 from lance_gateway.planner.sql.tree.types import Operations
 
 RULES: Final[tuple[Rule, ...]] = (
+    dotted_fields,
     quantified_comparisons,
     scalar_subqueries,
     outer_qualifiers,
@@ -124,7 +125,6 @@ RULES: Final[tuple[Rule, ...]] = (
     counted_constants,
     windows_of_times,
     defaults_of_rows,
-    dotted_fields,
     uuid_literals,
     computed_sort_keys,
     extremes,

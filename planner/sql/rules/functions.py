@@ -89,7 +89,7 @@ def _find_patterns(root: exp.Expr) -> Iterator[exp.Expr]:
             yield from node.expressions[1:2]
 
 
-@for_texts("dictionary<", r"\bi?like\b")
+@for_texts(r"dictionary[<(]", r"\bi?like\b")
 def decoded_texts(tree: Tree) -> None:
     """Match texts without their dictionary with patterns of rows.
 

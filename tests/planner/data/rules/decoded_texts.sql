@@ -9,3 +9,8 @@ SELECT arrow_cast(d, 'Utf8') LIKE s AS a, arrow_cast(upper(d), 'Utf8') ILIKE s A
 SELECT d LIKE 'a%' AS a, s LIKE d AS b FROM dictionaries
 --
 SELECT d LIKE 'a%' AS a, s LIKE d AS b FROM dictionaries
+
+## constants
+SELECT arrow_cast(s, 'Dictionary(Int32, Utf8)') LIKE concat(s, '') AS x FROM t
+--
+SELECT arrow_cast(arrow_cast(s, 'Dictionary(Int32, Utf8)'), 'Utf8') LIKE concat(s, '') AS x FROM t
