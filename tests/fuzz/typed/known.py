@@ -35,7 +35,12 @@ MEANT: Sequence[Known] = (
         "`s IS NULL` of a struct", "postgres", r"struct_\w+\)? IS (NOT )?NULL|struct_.*(nullif|IS NULL THEN)"
     ),
     Known("the year before 1", "postgres", "extract|date_part|to_char|date_trunc", r"-62|BC"),
-    Known("NaN that is computed", "place", "", "NaN"),
+    Known(
+        "NaN that is computed",
+        "place",
+        r" [-+*/%^] |-\(?t\.|\b(pow|exp|ln|log|a?(sin|cos|tan)h?|sqrt)\w*\(",
+        "NaN",
+    ),
     Known(
         "NaN that is computed", "duckdb", r"power\(.*\) (<|>|BETWEEN|NOT BETWEEN)|(greatest|least)\(.*power\("
     ),

@@ -186,6 +186,8 @@ _CASTS = (
         _op(f"cast to {one}", f"CAST({{0}} AS {one})", "number", "number", duckdb=None)
         for one in ("DECIMAL(10, 0)", "DECIMAL(10, 2)", "DECIMAL(5, 1)", "DECIMAL(38, 4)", "REAL", "DOUBLE PRECISION")
     ),
+    _op("cast compared", "CAST({0} AS INT) = 4", "number", "truth", "CAST(trunc({0}::numeric) AS INT) = 4", None),
+    _op("cast compared", "CAST({0} AS DECIMAL(10, 1)) = 4.4", "number", duckdb=None),
     *(
         _op(f"try cast to {one}", f"TRY_CAST({{0}} AS {one})", "number", "number", None, None)
         for one in ("TINYINT", "DECIMAL(4, 2)", "BIGINT UNSIGNED")

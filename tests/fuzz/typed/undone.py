@@ -209,7 +209,7 @@ _NARROW: Final[Mapping[str, tuple[str, str]]] = {
     "fractions": ("cast to timestamp 4", ""),
     "integer_arithmetic": ("+|-|*", "int8 int16 uint8 uint16 uint32"),
     "json_values": ("json text|json number|LIKE", "json"),
-    "lossy_casts": ("cast to INT|cast to DECIMAL(10, 0)|=|<", "double decimal_10_2 decimal_18_3"),
+    "lossy_casts": ("cast compared", "double decimal_10_2 decimal_18_3"),
     "multiplied_intervals": ("+ days", ""),
     "null_replacements": ("nvl|ifnull|nvl2", ""),
     "number_texts": ("=|<|CASE of values|coalesce", "decimal_10_2 decimal_10_0 decimal_5_4"),
