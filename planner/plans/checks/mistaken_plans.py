@@ -7,12 +7,11 @@ is entered for these. The words are those of the text for DataFusion, with views
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import pyarrow as pa
 from datafusion import DataFrame
-from datafusion.plan import LogicalPlan
 
 from lance_gateway.planner.bridge.plan_reading import subquery_plans
 from lance_gateway.planner.plans.checks.coarse_instants import (
@@ -20,30 +19,16 @@ from lance_gateway.planner.plans.checks.coarse_instants import (
     may_lose_fractions,
     refuse_lost_fractions,
 )
-from lance_gateway.planner.plans.checks.dropped_keys import refuse_dropped_keys
 from lance_gateway.planner.plans.checks.hidden_operands import show_hidden_operands
+from lance_gateway.planner.plans.checks.joins import refuse_constant_sides, refuse_memberships_of_rows
 from lance_gateway.planner.plans.checks.misleading_names import refuse_misleading_names
-from lance_gateway.planner.plans.checks.misplanned_joins import refuse_constant_sides, refuse_misplanned_joins
-
-Without = Callable[[str], LogicalPlan]
-"""Gives the optimised plan of a statement, made without a rule."""
-_Check = Callable[[DataFrame, str | None, Without], None]
 
 
-def _with_values(frame: DataFrame) -> Iterator[LogicalPlan]:
-    """Yield the optimised plan of a statement, and those of its scalar subqueries."""
+def _refuse_memberships(frame: DataFrame) -> None:
     plan = frame.optimized_logical_plan()
-    yield plan
+    refuse_memberships_of_rows(plan)
     for one in subquery_plans(plan):  # each beside a row
-        yield one.inputs()[0].inputs()[1]
-
-
-def _refuse_each(refuse: Callable[[LogicalPlan], None]) -> _Check:
-    def check(frame: DataFrame, _: str | None, __: Without) -> None:
-        for plan in _with_values(frame):
-            refuse(plan)
-
-    return check
+        refuse_memberships_of_rows(one.inputs()[0].inputs()[1])
 
 
 def _words(pattern: str) -> re.Pattern[str]:
@@ -52,20 +37,12 @@ def _words(pattern: str) -> re.Pattern[str]:
 
 TOTALS: Final = _words(r"\b(?:rollup|cube|grouping)\b")
 """What a text with totals has."""
-_CHECKS: Final[tuple[tuple[re.Pattern[str], _Check], ...]] = (
-    # Optimising makes no other join an outer one, and an aggregate below a join is in a SELECT of its own.
-    (
-        _words(r"\b(?:left|right|full)\b|\bselect\b.*\bselect\b"),
-        _refuse_each(refuse_misplanned_joins),
-    ),
-    (_words(r"\bjoin\b"), lambda frame, _, __: refuse_constant_sides(frame.logical_plan())),
-    (
-        _words(r"\b(?:distinct|group|over)\b.*\b(?:distinct|group|over)\b"),
-        lambda frame, sql, without: refuse_dropped_keys(frame, sql, lambda: without("optimize_projections")),
-    ),
+_CHECKS: Final[tuple[tuple[re.Pattern[str], Callable[[DataFrame], None]], ...]] = (
+    (_words(r"\bnullif\b.*\bselect\b"), _refuse_memberships),
+    (_words(r"\bjoin\b"), lambda frame: refuse_constant_sides(frame.logical_plan())),
     (
         _words(r'\A(?:[^"]*"[^"(]*")*[^"]*"[^"(]*\('),
-        lambda frame, _, __: refuse_misleading_names(frame.logical_plan()),
+        lambda frame: refuse_misleading_names(frame.logical_plan()),
     ),
 )
 """What stands in a text that may be planned wrongly, and what looks whether it is."""
@@ -77,7 +54,6 @@ def check_plan(
     frame: DataFrame,
     sql: str | None,
     schemas: Iterable[pa.Schema],
-    without: Without,
     replan: Callable[[str], DataFrame],
 ) -> None:
     """Refuse a statement that would be answered wrongly.
@@ -86,7 +62,6 @@ def check_plan(
         frame: the planned statement.
         sql: its text; None if there is none, and everything is looked for.
         schemas: of the tables that it reads.
-        without: plans it otherwise.
         replan: plans another text in its place.
 
     Raises:
@@ -94,7 +69,7 @@ def check_plan(
     """
     for words, check in _CHECKS:
         if sql is None or words.search(sql):
-            check(frame, sql, without)
+            check(frame)
     instants = instants_of(schemas)
     if instants and may_lose_fractions(sql, instants):
         refuse_lost_fractions(frame)

@@ -6,9 +6,9 @@ regions it needs, and once with the kept batches of these as tables in memory. D
 own threads, and knows which side of a join has fewer rows.
 
 DataFusion 55 answers some outer joins over such tables wrongly. What a filter below one makes constant counts
-as constant above it: `planner.plans.checks.misplanned_joins` looks for that, and leaves are read then. A
-filter above one may go down to the other side once its sides are exchanged: they are not, in statements with
-outer joins. See docs/adr/0039-resident-tables.md.
+as constant above it: a rule hides it (`constants_of_outer_joins`). A filter above one may go down to the
+other side once its sides are exchanged: they are not, in statements with outer joins. See
+docs/adr/0039-resident-tables.md.
 """
 
 from __future__ import annotations

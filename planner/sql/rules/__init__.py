@@ -31,6 +31,7 @@ from lance_gateway.planner.sql.rules.functions import (
     padded_texts,
     sets_of_texts,
 )
+from lance_gateway.planner.sql.rules.joins import constants_of_outer_joins, groups_of_joins, right_joins
 from lance_gateway.planner.sql.rules.keys import (
     cast_keys,
     computed_sort_keys,
@@ -120,7 +121,10 @@ RULES: Final[tuple[Rule, ...]] = (
     decoded_texts,
     sets_of_texts,
     contained_lists,
+    right_joins,
     repeated_groups,
+    groups_of_joins,
+    constants_of_outer_joins,
     keys_of_totals,
     counted_constants,
     windows_of_times,

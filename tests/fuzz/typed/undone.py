@@ -178,9 +178,7 @@ def _same_rows(rows: Any) -> Any:
 
 _NESTED = r"\bselect\b.*\bselect\b"
 _CHECKS: Final[Sequence[tuple[str, str, Sequence[_Change]]]] = (
-    ("misplanned_joins", rf"\b(?:left|right|full)\b|{_NESTED}", [_without_check("left|right")]),
     ("eliminate_filter", r"\brollup\b", [(dataframes, "_EMPTYING_RULE", "none")]),
-    ("dropped_keys", r"\b(?:distinct|group|over)\b.*\b(?:distinct|group|over)\b", [_without_check("distinct|group|over")]),
     ("coarse_instants", r"timestamp\[m?s\b.*:\d\d\.\d", [(mistaken_plans, "refuse_lost_fractions", _nothing)]),
     ("hidden_operands", r"timestamp\[m?s\b.*\bfilter\b.*:\d\d\.\d", [(mistaken_plans, "show_hidden_operands", _same_rows)]),
     ("null_equal_joins", r"\bjoin\b.*\bdistinct from\b", [(dataframes, "find_mixing_rules", lambda *_: ())]),

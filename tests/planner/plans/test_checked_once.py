@@ -17,7 +17,6 @@ TABLES = {
     "u": pa.table({"id": [1, 2], "v": ["x", "y"]}),
 }
 JOIN = "SELECT t.id, u.v FROM t LEFT JOIN u ON t.n = u.id WHERE t.id > 1 ORDER BY t.id"
-COUNT = "SELECT id FROM (SELECT id, count(*) AS c FROM t GROUP BY id HAVING count(*) > 0) WHERE c = 1"
 
 
 @pytest.fixture(params=[0, 1 << 18], ids=["memory tables", "leaves"])
@@ -46,14 +45,13 @@ def prepare(judged: Judged, sql: str) -> PreparedQuery:
     return prepared
 
 
-@pytest.mark.parametrize("sql", [JOIN, COUNT])
-def test_a_repeated_statement_is_checked_once(judged: Judged, checks: list[str], sql: str) -> None:
+def test_a_repeated_statement_is_checked_once(judged: Judged, checks: list[str]) -> None:
     for _ in range(4):
-        judged.check(sql)
+        judged.check(JOIN)
     before = len(checks)
     assert before
     for _ in range(4):
-        judged.check(sql)
+        judged.check(JOIN)
     assert len(checks) == before
 
 

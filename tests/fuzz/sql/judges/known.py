@@ -5,11 +5,6 @@ from types import MappingProxyType
 
 CAUTIOUS: Mapping[str, str] = MappingProxyType(
     {
-        "A condition on constants alone": "it is applied to the wrong side",
-        "above a RIGHT JOIN, or a FULL JOIN": "it is applied to a namesake in the other side",
-        "An order or groups by": "what may be NULL is taken for constant",
-        "SELECT DISTINCT of what is unique": "DISTINCT is left out",
-        "GROUP BY of what is unique": "keys are left out",
         "A column can't be called": "it is mistaken for what DataFusion calls so",
         "beside finer ones are not offered": "fractions are lost",
         "A list with CASE, coalesce or": "the list is computed once",

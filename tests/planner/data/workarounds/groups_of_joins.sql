@@ -9,8 +9,6 @@ SELECT DISTINCT a FROM (SELECT q.a, t.id, count(*) FROM (SELECT a, count(*) AS n
 3
 4
 NULL
---
-leave DISTINCT out
 
 ## keys of GROUP BY are left out over the groups of a join
 SELECT a, count(*) AS k FROM (SELECT q.a, t.id FROM (SELECT a, count(*) AS n FROM u GROUP BY a) q, t WHERE t.id < 2 GROUP BY q.a, t.id) GROUP BY a, id
@@ -27,5 +25,3 @@ SELECT a, count(*) AS k FROM (SELECT q.a, t.id FROM (SELECT a, count(*) AS n FRO
 4 | 1
 NULL | 1
 NULL | 1
---
-leave other keys out

@@ -1,4 +1,4 @@
-"""Joins that DataFusion plans wrongly are refused; what stands in for them is answered as by DuckDB."""
+"""Joins, and groups of joins, that DataFusion plans wrongly are answered as by DuckDB."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +9,6 @@ import lance
 import pyarrow as pa
 import pytest
 
-from lance_gateway.memwal.errors import UnsupportedError
 from lance_gateway.planner.engine import QueryEngine
 
 Rows = list[tuple[Any, ...]]
@@ -73,101 +72,59 @@ GROUPED = "(SELECT a, count(*) AS n FROM u GROUP BY a)"
 NUMBERED = "(SELECT row_number() OVER (ORDER BY id) AS r FROM u)"
 COUNTED = "(SELECT count(*) AS n, max(id) AS m FROM t)"
 
-REFUSED = {
+MISTAKEN = {
     "a condition on a namesake above a right join": (
-        f"SELECT y.id, y.c FROM u x RIGHT JOIN {LOWERED} y ON x.a = y.a AND y.a > 100 WHERE x.c IS NULL",
-        f"SELECT y.id, y.c FROM {LOWERED} y LEFT JOIN u x ON x.a = y.a AND y.a > 100 WHERE x.c IS NULL",
+        f"SELECT y.id, y.c FROM u x RIGHT JOIN {LOWERED} y ON x.a = y.a AND y.a > 100 WHERE x.c IS NULL"
     ),
     "a full join that becomes a right join": (
-        f"SELECT y.id, y.c FROM u x FULL JOIN {LOWERED} y ON x.a = y.a WHERE x.c IS NULL AND y.id > 3",
-        f"SELECT y.id, y.c FROM {LOWERED} y LEFT JOIN u x ON x.a = y.a WHERE x.c IS NULL AND y.id > 3",
+        f"SELECT y.id, y.c FROM u x FULL JOIN {LOWERED} y ON x.a = y.a WHERE x.c IS NULL AND y.id > 3"
     ),
     "a condition that goes into a union": (
-        f"SELECT count(*) FROM u x RIGHT JOIN {UNITED} y ON x.c = y.c WHERE x.id IS NULL",
-        f"SELECT count(*) FROM {UNITED} y LEFT JOIN u x ON x.c = y.c WHERE x.id IS NULL",
+        f"SELECT count(*) FROM u x RIGHT JOIN {UNITED} y ON x.c = y.c WHERE x.id IS NULL"
     ),
     "a condition through an alias": (
-        (
-            "SELECT i FROM (SELECT y.id AS i, x.c AS other FROM u x RIGHT JOIN "
-            f"{LOWERED} y ON x.a = y.a AND y.a > 100) WHERE other IS NULL"
-        ),
-        (
-            "SELECT i FROM (SELECT y.id AS i, x.c AS other FROM "
-            f"{LOWERED} y LEFT JOIN u x ON x.a = y.a AND y.a > 100) WHERE other IS NULL"
-        ),
+        "SELECT i FROM (SELECT y.id AS i, x.c AS other FROM u x RIGHT JOIN "
+        f"{LOWERED} y ON x.a = y.a AND y.a > 100) WHERE other IS NULL"
     ),
     "an order by a constant of a full join": (
-        f"SELECT x.k, y.id FROM {CONSTANT} x FULL JOIN t y ON x.id = y.id ORDER BY x.k, y.id LIMIT 12",
-        f"SELECT x.k, y.id FROM t y FULL JOIN {CONSTANT} x ON x.id = y.id ORDER BY x.k, y.id LIMIT 12",
+        f"SELECT x.k, y.id FROM {CONSTANT} x FULL JOIN t y ON x.id = y.id ORDER BY x.k, y.id LIMIT 12"
     ),
     "an order by what one row has": (
-        f"SELECT x.n, y.id FROM {COUNTED} x FULL JOIN t y ON x.m = y.id ORDER BY x.n, y.id LIMIT 3",
-        f"SELECT x.n, y.id FROM t y FULL JOIN {COUNTED} x ON x.m = y.id ORDER BY x.n, y.id LIMIT 3",
+        f"SELECT x.n, y.id FROM {COUNTED} x FULL JOIN t y ON x.m = y.id ORDER BY x.n, y.id LIMIT 3"
     ),
     "a window over a constant of a right join": (
-        (
-            "SELECT y.id, row_number() OVER (PARTITION BY x.k ORDER BY y.id) AS n "
-            f"FROM {CONSTANT} x RIGHT JOIN t y ON x.id = y.id"
-        ),
-        (
-            "SELECT y.id, row_number() OVER (PARTITION BY x.k ORDER BY y.id) AS n "
-            f"FROM t y LEFT JOIN {CONSTANT} x ON x.id = y.id"
-        ),
+        "SELECT y.id, row_number() OVER (PARTITION BY x.k ORDER BY y.id) AS n "
+        f"FROM {CONSTANT} x RIGHT JOIN t y ON x.id = y.id"
     ),
     "a condition that is never true above an aggregate": (
-        f"SELECT x.id, s.n FROM u x LEFT JOIN {COUNTED} s ON x.id = s.m AND 1 = 0",
-        f"SELECT x.id, s.n FROM u x LEFT JOIN {COUNTED} s ON x.id = s.m AND x.id < 0",
+        f"SELECT x.id, s.n FROM u x LEFT JOIN {COUNTED} s ON x.id = s.m AND 1 = 0"
     ),
-    "the same in another join": (
-        f"SELECT x.n FROM {COUNTED} x CROSS JOIN u WHERE x.m = NULL AND u.a > 1",
-        f"SELECT x.n FROM {COUNTED} x CROSS JOIN u WHERE x.m < 0 AND u.a > 1",
-    ),
+    "the same in another join": (f"SELECT x.n FROM {COUNTED} x CROSS JOIN u WHERE x.m = NULL AND u.a > 1"),
     "distinct keys among the groups of a join": (
-        (
-            "SELECT DISTINCT a FROM (SELECT q.a, t.id, count(*) FROM (SELECT a, count(*) FROM u GROUP BY a) "
-            "q CROSS JOIN t GROUP BY q.a, t.id)"
-        ),
-        (
-            "SELECT a FROM (SELECT q.a, t.id, count(*) FROM (SELECT a, count(*) FROM u GROUP BY a) "
-            "q CROSS JOIN t GROUP BY q.a, t.id) GROUP BY a"
-        ),
+        "SELECT DISTINCT a FROM (SELECT q.a, t.id, count(*) FROM (SELECT a, count(*) FROM u GROUP BY a) "
+        "q CROSS JOIN t GROUP BY q.a, t.id)"
     ),
     "distinct numbers of rows among the groups of a join": (
-        f"SELECT DISTINCT r FROM (SELECT q.r, t.id, count(*) FROM {NUMBERED} q, t GROUP BY q.r, t.id)",
-        f"SELECT r FROM (SELECT q.r, t.id, count(*) FROM {NUMBERED} q, t GROUP BY q.r, t.id) GROUP BY r",
+        f"SELECT DISTINCT r FROM (SELECT q.r, t.id, count(*) FROM {NUMBERED} q, t GROUP BY q.r, t.id)"
     ),
     "distinct keys among the distinct rows of a join": (
-        f"SELECT DISTINCT a FROM (SELECT DISTINCT q.a, t.id FROM {GROUPED} q JOIN t ON t.id > q.n)",
-        f"SELECT a FROM (SELECT DISTINCT q.a, t.id FROM {GROUPED} q JOIN t ON t.id > q.n) GROUP BY a",
+        f"SELECT DISTINCT a FROM (SELECT DISTINCT q.a, t.id FROM {GROUPED} q JOIN t ON t.id > q.n)"
     ),
     "keys of groups of a join": (
-        f"SELECT count(*) FROM (SELECT q.a, t.id FROM {GROUPED} q, t GROUP BY q.a, t.id) GROUP BY a, id",
-        f"SELECT count(*) FROM (SELECT q.a, t.id FROM {GROUPED} q, t GROUP BY q.a, t.id) GROUP BY a + 0, id",
+        f"SELECT count(*) FROM (SELECT q.a, t.id FROM {GROUPED} q, t GROUP BY q.a, t.id) GROUP BY a, id"
     ),
     "conditions of constants that are left over": (
-        (
-            "SELECT x.id, y.a FROM u x LEFT JOIN (SELECT id, 7 AS a, c FROM u) y "
-            "ON x.c = y.c AND NOT ((y.a = 5) IS NOT TRUE) WHERE y.a NOT IN (2, 20) "
-            "AND x.id NOT IN (SELECT a FROM u WHERE a IS NOT NULL AND a > 2)"
-        ),
-        "SELECT id, a FROM u WHERE id < 0",
+        "SELECT x.id, y.a FROM u x LEFT JOIN (SELECT id, 7 AS a, c FROM u) y "
+        "ON x.c = y.c AND NOT ((y.a = 5) IS NOT TRUE) WHERE y.a NOT IN (2, 20) "
+        "AND x.id NOT IN (SELECT a FROM u WHERE a IS NOT NULL AND a > 2)"
     ),
 }
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED)
-def test_what_is_planned_wrongly_is_refused(
-    answered: Callable[[str], tuple[Rows, Rows]], case: tuple[str, str]
-):
-    wrong, right = case
-    try:
-        ours, judged = answered(wrong)
-    except UnsupportedError:
-        pass
-    else:
-        assert ours == judged
-    ours, judged = answered(right)
+@pytest.mark.parametrize("sql", MISTAKEN.values(), ids=MISTAKEN)
+def test_what_datafusion_plans_wrongly(answered: Callable[[str], tuple[Rows, Rows]], sql: str) -> None:
+    ours, judged = answered(sql)
     assert ours == judged
 
 
@@ -197,10 +154,7 @@ def test_keys_are_constant_by_conditions(
         f"SELECT x.{key}, count(*) FROM {join} GROUP BY x.{key}",
         f"SELECT y.id, row_number() OVER (PARTITION BY x.{key} ORDER BY y.id) FROM {join}",
     ):
-        try:
-            ours, judged = answered(sql)
-        except UnsupportedError:
-            continue
+        ours, judged = answered(sql)
         assert ours == judged, sql
 
 

@@ -1,0 +1,234 @@
+"""Right joins, constants in the sides of outer joins, and what is unique in the groups of joins."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Final
+
+from sqlglot import exp
+
+from lance_gateway.memwal.errors import UnsupportedError
+from lance_gateway.planner.sql.rules.values import hide_value
+from lance_gateway.planner.sql.tree.queries import conjuncts, has_totals, sources
+from lance_gateway.planner.sql.tree.tree import Tree, for_texts, read_name
+
+_ONE_SIDED: Final = frozenset({"SEMI", "ANTI"})
+"""Joins that have no columns of the other side."""
+_OUTER: Final = frozenset({"LEFT", "FULL"})
+_UNIQUE: Final = (exp.Group, exp.Distinct, exp.Window)
+
+
+@for_texts(r"\bright\b.*\bjoin\b")
+def right_joins(tree: Tree) -> None:
+    """Exchange the sides of right joins.
+
+        SELECT * FROM x RIGHT JOIN y ON x.a = y.a WHERE x.c IS NULL
+    ->  SELECT x.*, y.* FROM y LEFT JOIN x ON x.a = y.a WHERE x.c IS NULL
+
+    Physical plans of DataFusion 55 know columns by name alone. A condition above a RIGHT join goes down to
+    the right side, as a condition on a namesake of its column, if there is a filter or a union that takes it.
+    Options keep FULL joins from becoming RIGHT ones.
+
+    Raises:
+        UnsupportedError: `*` can't be written as the columns of each relation.
+    """
+    while join := next(filter(_is_right, tree.root.find_all(exp.Join)), None):
+        select = join.parent_select
+        if select is not None:
+            _name_stars(tree, select)
+        around = join.parent
+        assert around is not None  # noqa: S101 - a join is part of a query, or of a relation in brackets
+        joins: list[exp.Join] = around.args["joins"]
+        at = joins.index(join)
+        # A comma divides joins: the left side begins behind the last one.
+        begin = next((place for place in range(at)[::-1] if _is_comma(joins[place])), -1)
+        first = joins[begin].this if begin >= 0 else _find_first(around)
+        left = first.copy()
+        left.set("joins", [one.copy() for one in joins[begin + 1 : at]])
+        chain = left if at == begin + 1 else exp.Subquery(this=left)
+        right, kept = join.this.copy(), [*joins[: begin + 1], *joins[at:]]
+        join.set("side", "LEFT")
+        join.set("this", chain)
+        if first is around:
+            right.set("joins", kept)
+            tree.replace(around, right)
+        else:
+            first.replace(right)
+            around.set("joins", kept)
+    tree.is_changed = True
+
+
+def _find_first(around: exp.Expr) -> exp.Expr:
+    """Return the first relation of a SELECT, or of joins in brackets."""
+    return around.args["from_"].this if isinstance(around, exp.Select) else around
+
+
+def _is_right(join: exp.Join) -> bool:
+    return join.side == "RIGHT" and join.kind not in _ONE_SIDED
+
+
+def _is_comma(join: exp.Join) -> bool:
+    return not (join.side or join.kind or join.method or join.args.get("on") or join.args.get("using"))
+
+
+def _name_stars(tree: Tree, select: exp.Select) -> None:
+    """Write the columns of each relation for `*`, whose order is that of the relations."""
+    written: list[exp.Expr] = []
+    for output in select.expressions:
+        if not isinstance(output, exp.Star):
+            written.append(output)
+            continue
+        own = (one for one in select.find_all(exp.Join) if one.parent_select is select)
+        if any(output.args.values()) or any(one.method for one in own):
+            what = "* with EXCLUDE or REPLACE, or of a NATURAL JOIN, is not supported beside a RIGHT JOIN"
+            raise tree.error(output, f"{what}: name the columns; it is", UnsupportedError)
+        for place, relation in enumerate(_list_relations(select)):
+            if not relation.alias_or_name:
+                relation.set("alias", exp.TableAlias(this=exp.to_identifier(f"side#{place}", quoted=True)))
+            name = relation.args["alias"].this if relation.args.get("alias") else relation.this
+            written.append(exp.Column(this=exp.Star(), table=name.copy()))
+    select.set("expressions", written)
+
+
+def _list_relations(around: exp.Expr) -> Iterator[exp.Expr]:
+    """Yield the relations whose columns a SELECT, or a relation with joins, has; without brackets."""
+    found = [_find_first(around)]
+    for join in around.args.get("joins") or ():
+        if join.kind not in _ONE_SIDED:
+            found.append(join.this)
+        elif join.side == "RIGHT":
+            found = [join.this]
+    for relation in found:
+        yield from [relation] if relation is around else _open_brackets(relation)
+
+
+def _open_brackets(relation: exp.Expr) -> Iterator[exp.Expr]:
+    is_joined = isinstance(relation, exp.Subquery) and not isinstance(
+        relation.this, exp.Select | exp.SetOperation
+    )
+    yield from _list_relations(relation.this) if is_joined and not relation.alias else [relation]
+
+
+@for_texts(
+    r"\b(?:left|right|full)\b.*\bjoin\b",
+    r"\b(?:order\s+by|group\s+by|over|distinct|union|except|intersect)\b",
+)
+def constants_of_outer_joins(tree: Tree) -> None:
+    """Hide what may be constant in the sides of outer joins, if rows are sorted or grouped by it.
+
+        SELECT x.k, y.id FROM (SELECT id, 7 AS k FROM t) AS x FULL JOIN u AS y ON x.id = y.id ORDER BY x.k
+    ->  SELECT x.k, y.id FROM (SELECT * REPLACE (CASE WHEN random() < 2 THEN "k" END AS "k")
+        FROM (SELECT id, 7 AS k FROM t) AS x) AS x FULL JOIN u AS y ON x.id = y.id ORDER BY x.k
+
+        SELECT x.id FROM x LEFT JOIN y ON y.g = 1 AND x.id = y.id ORDER BY y.g, x.id
+    ->  SELECT x.id FROM x LEFT JOIN y ON CASE WHEN random() < 2 THEN y.g = 1 END AND x.id = y.id
+        ORDER BY y.g, x.id
+
+    DataFusion 55 takes it for constant in the result, where it is NULL too: rows are not sorted by such keys,
+    and groups by them are closed too early.
+    """
+    keys = _find_key_names(tree.root)
+    relations = {one.alias_or_name for one in tree.root.find_all(exp.Table, exp.Subquery)}
+    for join in list(tree.root.find_all(exp.Join)):
+        if join.side not in _OUTER or join.kind in _ONE_SIDED or join.parent is None:
+            continue
+        around, sides, joins = join.parent, [join.this], [join]
+        if join.side == "FULL":
+            joins += around.args["joins"][: join.index]
+            sides += [_find_first(around), *(one.this for one in joins[1:])]
+        inner = [one for side in sides if side is not around for one in side.find_all(exp.Join)]
+        joins += [one for one in inner if one.parent_select is join.parent_select]
+        for condition in [one for each in joins for one in conjuncts(each.args.get("on"))]:
+            operands = (condition.this, condition.expression) if isinstance(condition, exp.EQ) else ()
+            is_equation = operands and all(one.find(exp.Column) for one in operands)
+            if condition.find(exp.Query) or is_equation:
+                continue
+            if not (_read_names([condition]) - relations).isdisjoint(keys):
+                tree.replace(condition, hide_value(condition))
+        for relation in [one for side in sides if side is not around for one in _open_brackets(side)]:
+            _hide_columns(tree, relation, keys)
+
+
+def _hide_columns(tree: Tree, relation: exp.Expr, names: Collection[str]) -> None:
+    """Hide columns of a relation, or all for "*", unless it is a table, which has no constants."""
+    is_table = isinstance(relation, exp.Table) and relation.name in tree.tables
+    if is_table or not isinstance(relation, exp.Subquery | exp.Table) or relation.args.get("joins"):
+        return
+    columns = [column.name for column in tree.find_columns(relation)]
+    hidden = [one for one in columns if ("*" in names or one in names) and columns.count(one) == 1]
+    if hidden:
+        replaced = [
+            exp.alias_(hide_value(exp.column(name, quoted=True)), name, quoted=True) for name in hidden
+        ]
+        query = exp.select(exp.Star(replace=replaced)).from_(relation.copy())
+        name = (relation.args.get("alias") or relation).this
+        alias = exp.TableAlias(this=name.copy()) if isinstance(name, exp.Identifier) else None
+        tree.replace(relation, exp.Subquery(this=query, alias=alias))
+
+
+def _find_key_names(root: exp.Expr) -> Collection[str]:
+    """Return the names of the columns that keys of orders and groups are made of; "*" for all columns."""
+    keys: list[exp.Expr] = list(root.find_all(exp.Order, exp.Group, exp.Window))
+    for select in root.find_all(exp.Select):
+        clauses = [select.args[key] for key in ("order", "group") if select.args.get(key)]
+        by_number = any(one.find(exp.Literal) for one in clauses)
+        if by_number or select.args.get("distinct") or select.find_ancestor(exp.SetOperation):
+            keys += select.expressions
+    names = {"*" for key in keys if key.is_star} | _read_names(keys)
+    named = [([read_name(one.args["alias"])], [one.this]) for one in root.find_all(exp.Alias)]
+    named += [([*map(read_name, one.columns)], [exp.Star()]) for one in root.find_all(exp.TableAlias)]
+    while more := {
+        name for aliases, made in named if not names.isdisjoint(aliases) for name in _read_names(made) - names
+    }:
+        names |= more
+    return names
+
+
+def _read_names(nodes: Sequence[exp.Expr]) -> set[str]:
+    """Return the names of columns in expressions, and of those whose fields they are; "*" for all."""
+    stars = {"*" for one in nodes if one.is_star}
+    columns = [one for node in nodes for one in node.find_all(exp.Column) if not one.is_star]
+    return stars | {read_name(part) for one in columns for part in one.parts[-2:]}
+
+
+@for_texts(r"\bjoin\b|,", r"\b(?:distinct|group|over)\b.*\b(?:distinct|group|over)\b")
+def groups_of_joins(tree: Tree) -> None:
+    """Hide the columns of groups of joins that are grouped once more.
+
+        SELECT DISTINCT a FROM (SELECT q.a, u.b FROM (SELECT DISTINCT a FROM t) AS q CROSS JOIN u
+        GROUP BY q.a, u.b) AS g
+    ->  SELECT DISTINCT a FROM (SELECT * REPLACE (CASE WHEN random() < 2 THEN "a" END AS "a", ..)
+        FROM (SELECT q.a, u.b FROM (SELECT DISTINCT a FROM t) AS q CROSS JOIN u GROUP BY q.a, u.b) AS g) AS g
+
+    What is unique in one side of a join, the keys of a GROUP BY or a row_number(), DataFusion 55 takes for
+    unique in the groups of its result, where it is one of several keys. So it leaves out DISTINCT, and keys.
+    """
+    tables = {one.alias: one for one in tree.root.find_all(exp.CTE)}
+    for select in list(tree.root.find_all(exp.Select))[::-1]:
+        group = select.args.get("group")
+        has_keys = group is not None and (has_totals(select) or len(group.expressions) > 1)
+        if select.args.get("distinct") or has_keys:
+            for relation in sources(select):
+                if any(_groups_a_join(one, tables) for one in _find_selects(relation, tables)):
+                    _hide_columns(tree, relation, {"*"})
+
+
+def _find_selects(relation: exp.Expr, tables: Mapping[str, exp.Expr]) -> Iterator[exp.Select]:
+    """Yield the SELECTs below a relation, those of common tables too."""
+    seen: set[int] = set()
+    pending = [relation]
+    while pending:
+        for node in pending.pop().find_all(exp.Select, exp.Table):
+            if isinstance(node, exp.Select):
+                yield node
+            elif node.name in tables and id(tables[node.name]) not in seen:
+                seen.add(id(tables[node.name]))
+                pending.append(tables[node.name].this)
+
+
+def _groups_a_join(select: exp.Select, tables: Mapping[str, exp.Expr]) -> bool:
+    """Return whether a SELECT has the groups of a join with a side whose rows may be known to be unique."""
+    is_grouped = select.args.get("group") or select.args.get("distinct")
+    return bool(is_grouped and select.args.get("joins")) and any(
+        inner.find(*_UNIQUE) for one in sources(select) for inner in _find_selects(one, tables)
+    )
