@@ -1,9 +1,12 @@
 """Fixtures that every test may use: the writer process, table roots, engines and servers."""
 
 import logging
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import pyarrow.fs
 import pytest
@@ -99,9 +102,19 @@ def serve() -> Iterator[Callable[..., GatewayProcess]]:
 @pytest.fixture(scope="session")
 def s3_server() -> Iterator[dict[str, str]]:
     """An S3 server in this process; the storage options that lead to it, as pylance takes them."""
-    from moto.server import ThreadedMotoServer  # noqa: PLC0415 - takes a second, for S3 tests only
+    from moto.s3.responses import S3Response  # noqa: PLC0415 - takes a second, for S3 tests only
+    from moto.server import ThreadedMotoServer  # noqa: PLC0415
 
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    put, turn = S3Response._key_response_put, threading.Lock()
+
+    def put_alone(*arguments: Any) -> Any:
+        with turn:
+            return put(*arguments)
+
+    # moto looks whether an object exists, and then stores it; S3 does both at once, as racers need it.
+    patched = patch.object(S3Response, "_key_response_put", put_alone)
+    patched.start()
     server.start()
     host, port = server.get_host_and_port()
     options = {
@@ -121,6 +134,7 @@ def s3_server() -> Iterator[dict[str, str]]:
     ).create_dir(BUCKET)
     yield options
     server.stop()
+    patched.stop()
 
 
 @pytest.fixture(scope="session")
