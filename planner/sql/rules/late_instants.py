@@ -24,7 +24,10 @@ _YEARS: Final = range(1678, 2262)
 """Years all of whose times have nanoseconds."""
 _UTC: Final = frozenset({"UTC", "+00:00"})
 _TYPES: Final = frozenset({exp.DType.DATE, exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ})
-_COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
+_COMPARISONS: Final = (
+    *(exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE),
+    *(exp.NullSafeEQ, exp.NullSafeNEQ, exp.Between, exp.In),
+)
 _STARTS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "week": "arrow_cast(arrow_cast(CAST(x AS DATE), 'Int32') - (date_part('isodow', x) - 1), 'Date32')",
@@ -209,11 +212,11 @@ def _read_origin(origin: list[exp.Expr]) -> int | None:
 
 def _keep_year(tree: Tree, call: exp.Expr, part: str, value: exp.Expr) -> None:
     """Keep DataFusion 55 from comparing a year as the time at which it begins, which has no nanoseconds."""
-    whole = call.parent
-    if part.lower() != "year" or not isinstance(whole, (*_COMPARISONS, exp.Between)):
+    whole = call.find_ancestor(*_COMPARISONS, exp.Query)
+    if part.lower() != "year" or not isinstance(whole, _COMPARISONS):
         return
-    others = [one for one in whole.iter_expressions() if one is not call]
-    kind = tree.find_type(value) if any(map(_is_late_year, others)) else None
+    others = whole.walk(prune=lambda one: one is call)  # DataFusion looks through casts and brackets
+    kind = tree.find_type(value) if any(_is_late_year(one) for one in others if one is not call) else None
     if kind is not None and pa.types.is_timestamp(kind) and kind.unit == "ns":
         tree.replace(call, exp.Paren(this=exp.Add(this=call.copy(), expression=exp.Literal.number(0))))
 

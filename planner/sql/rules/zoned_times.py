@@ -64,10 +64,10 @@ def zoned_times(tree: Tree) -> None:
             to_local_time(arrow_cast(at, 'Timestamp(Microsecond, Some("Asia/Tokyo"))')) FROM t
     """
     _change_zones(tree)
-    unify_types(tree, ("zoned",), _choose)
     for group in find_groups(tree):
         if group.use is Use.RETURNED and tree.may_mix(group.members, "zoned", "zoned"):
             _unite_zones(tree, group)
+    unify_types(tree, ("zoned",), _choose)
     _change_zones(tree)  # of what has a type now
     for node in list(tree.root.walk())[::-1]:
         _show_in_utc(tree, node)

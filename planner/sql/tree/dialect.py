@@ -231,6 +231,13 @@ class DataFusion(Postgres):
 
             return super()._parse_csv(parse, sep)
 
+        def _parse_types(self, check_func: bool = False, **options: Any) -> exp.Expr | None:  # type: ignore[override]  # noqa: ANN401, FBT001, FBT002
+            """Parse a type, or none of a function with the name of a type, as `struct(f(x), 1)`."""
+            parse = super()._parse_types
+            if not check_func:
+                return parse(**options)
+            return self._try_parse(lambda: parse(check_func=True, **options))
+
         def _parse_limit(
             self,
             this: exp.Expr | None = None,

@@ -205,7 +205,7 @@ def name_literals(tree: Tree) -> Mapping[str, Sequence[exp.Expr]]:
 
 
 def list_literals(member: exp.Expr, named: Mapping[str, Sequence[exp.Expr]]) -> Sequence[exp.Expr]:
-    """Return the literals that an expression gives: itself, or what `name_literals` found; none of others."""
+    """Return the literals that an expression gives: itself, its results, or what `name_literals` found."""
     match member:
         case exp.Column():
             return named.get(member.name.casefold(), ())
@@ -215,6 +215,11 @@ def list_literals(member: exp.Expr, named: Mapping[str, Sequence[exp.Expr]]) -> 
             return list_literals(member.expressions[0], named) if len(member.expressions) == 1 else ()
         case exp.Anonymous(this=name, expressions=[value, exp.Null()]) if name.upper() == "NULLIF":
             return list_literals(value, named)
+        case exp.Case():
+            results = [*(branch.args["true"] for branch in member.args["ifs"]), member.args.get("default")]
+            known = [one for one in results if one is not None and not isinstance(one, exp.Null)]
+            found = [list_literals(one, named) for one in known]
+            return [literal for literals in found for literal in literals] if all(found) else ()
     return (member,) if is_literal(member) else ()
 
 

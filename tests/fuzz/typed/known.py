@@ -68,6 +68,9 @@ MEANT: Sequence[Known] = (
     ),
     Known("`power(1 / 0, NULL)`", "refused", r"\bNULL\b", "Divide by zero"),
     Known(
+        "`cos(price ^ 2)`", "postgres", r"(?=.*\b(sin|cos|tan|cot)\()(?=.*(\^|power))(?=.*(decimal_|DECIMAL))"
+    ),
+    Known(
         "`gcd` of doubles",
         "postgres|refused",
         r"(gcd|lcm)\(.*(power|\^|sqrt|1e300|\* 1\.19|/ 3\.0|exp|ln)",

@@ -15,6 +15,11 @@ SELECT EXTRACT(YEAR FROM arrow_cast(ts, 'Timestamp(ns)')) < 9999 AS x, date_part
 --
 SELECT (EXTRACT(YEAR FROM arrow_cast(ts, 'Timestamp(ns)')) + 0) < 9999 AS x, date_part('year', arrow_cast(ts, 'Timestamp(ns)')) = 2024 AS y FROM t WHERE date_part('year', ts) < 9999
 
+## years in brackets and casts, and in other comparisons
+SELECT id FROM (SELECT id, arrow_cast(ts, 'Timestamp(ns)') AS n FROM t) AS q WHERE (date_part('year', n)) IS DISTINCT FROM 0 OR CAST(date_part('year', n) AS BIGINT) <> -5 OR date_part('year', n) NOT IN (2024, 3000) OR date_part('year', n) IN (2024)
+--
+SELECT id FROM (SELECT id, arrow_cast(ts, 'Timestamp(ns)') AS n FROM t) AS q WHERE (((date_part('year', n) + 0)) IS DISTINCT FROM 0) OR CAST((date_part('year', n) + 0) AS BIGINT) <> -5 OR (date_part('year', n) + 0) NOT IN (2024, 3000) OR date_part('year', n) IN (2024)
+
 ## texts of times in UTC
 SELECT to_char(utc, 'YYYY-MM-DD') AS d, to_char(utc, 'TZ') AS e, to_char(ts, 'YYYY') AS f FROM t, (SELECT arrow_cast(ts, 'Timestamp(Millisecond, Some("UTC"))') AS utc FROM t) AS q
 --

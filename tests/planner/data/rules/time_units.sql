@@ -76,3 +76,8 @@ SELECT date_trunc('week', arrow_cast(day, 'Timestamp(Microsecond, None)')) AS a 
 SELECT id FROM t WHERE ts > TIMESTAMP '2024-03-10 02:30:00' + INTERVAL '1 day'
 --
 SELECT id FROM t WHERE ts > arrow_cast(CAST('2024-03-10 02:30:00' AS TIMESTAMP) + INTERVAL '1 DAY', 'Timestamp(Microsecond, None)')
+
+## CASE of literals
+SELECT id FROM (SELECT id, arrow_cast(ts, 'Timestamp(ms)') AS ms FROM t) AS q WHERE ms = CASE WHEN id > 1 THEN TIMESTAMP '2024-07-01 12:00:00' END
+--
+SELECT id FROM (SELECT id, arrow_cast(ts, 'Timestamp(ms)') AS ms FROM t) AS q WHERE ms = arrow_cast(CASE WHEN id > 1 THEN CAST('2024-07-01 12:00:00' AS TIMESTAMP) END, 'Timestamp(Millisecond, None)')

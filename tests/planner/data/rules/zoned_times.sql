@@ -56,3 +56,8 @@ SELECT CASE WHEN id = 1 THEN arrow_cast(arrow_cast(CAST('2024-07-01 12:00:00Z' A
 SELECT TIMESTAMP '2024-07-01 12:00:00' AT TIME ZONE 'UTC' AS x, TIMESTAMP '2024-07-01 12:00:00.1234567' AT TIME ZONE 'UTC' AS y FROM t
 --
 SELECT arrow_cast(CAST('2024-07-01 12:00:00' AS TIMESTAMP), 'Timestamp(Microsecond, Some("+00:00"))') AS x, arrow_cast(CAST('2024-07-01 12:00:00.1234567' AS TIMESTAMP), 'Timestamp(Nanosecond, Some("+00:00"))') AS y FROM t
+
+## results of several zones beside a date
+SELECT id FROM t WHERE coalesce(at, arrow_cast('2024-07-01 12:00:00', 'Timestamp(us, "+00:00")')) = DATE '2024-07-01'
+--
+SELECT id FROM t WHERE coalesce(at, arrow_cast(arrow_cast('2024-07-01 12:00:00', 'Timestamp(us, "+00:00")'), 'Timestamp(Microsecond, Some("America/New_York"))')) = arrow_cast(arrow_cast(CAST('2024-07-01' AS DATE), 'Timestamp(Microsecond, Some("+00:00"))'), 'Timestamp(Microsecond, Some("America/New_York"))')

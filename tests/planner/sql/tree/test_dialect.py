@@ -53,6 +53,7 @@ def context() -> SessionContext:
         "i IS NOT DISTINCT FROM NULL",
         "CAST(i AS BIGINT UNSIGNED)",
         "i::text",
+        "struct(lower(a), i - 1)",
         "(SELECT string_agg(DISTINCT a, ',' ORDER BY a) FROM t AS u)",
         "(SELECT string_agg(DISTINCT coalesce(a, 'x'), ',') FROM t AS u WHERE i = 1)",
         "count(*) FILTER (WHERE f) OVER (ORDER BY i ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)",
