@@ -28,7 +28,7 @@ from lance_gateway.planner.bridge.json.functions import WRITERS, register_writer
 from lance_gateway.planner.bridge.row_expressions import mark_uuids
 from lance_gateway.planner.bridge.run_control import stream_batches
 from lance_gateway.planner.bridge.types.plain_types import normalize_schema
-from lance_gateway.planner.plans.checks.mistaken_plans import SUSPECT, TOTALS, check_plan
+from lance_gateway.planner.plans.checks.mistaken_plans import SUSPECT, check_plan
 from lance_gateway.planner.plans.checks.null_equal_joins import NULL_SAFE, find_mixing_rules
 from lance_gateway.planner.plans.checks.unplanned_subqueries import refuse_unplanned_subqueries
 from lance_gateway.planner.plans.contexts import Contexts
@@ -57,11 +57,6 @@ from lance_gateway.planner.sql.tree.types import Operations
 from lance_gateway.planner.tables.state.catalog import Catalog
 from lance_gateway.planner.tables.visibility.visibility import Visibility
 
-_EMPTYING_RULE = "eliminate_filter"
-"""The rule that replaces a filter that is never true with an empty relation.
-
-Over an empty relation, physical plans assume that there are no groups, not even the grand total.
-"""
 _CONDITIONS = re.compile(
     r"\b(?:where|having|qualify|on|using|natural)\b|\bselect\b.*\bselect\b", re.IGNORECASE | re.DOTALL
 )
@@ -175,9 +170,8 @@ class Frames:
         try:
             text, names = self._join_subqueries(bound, values, register, columns, text)
             written = text
-            rules = [_EMPTYING_RULE] if TOTALS.search(text) else []
             # It makes RIGHT joins of FULL ones, whose sides no rule exchanges: see `right_joins`.
-            rules += ["eliminate_outer_join"] if _FULL_JOIN.search(text) else []
+            rules = ["eliminate_outer_join"] if _FULL_JOIN.search(text) else []
             context = self._contexts.make(
                 typing=untyped,
                 sorts_whole=_UNITED_ORDER.search(text) is not None,

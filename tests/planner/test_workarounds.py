@@ -17,8 +17,7 @@ from tests.planner.titled import Case
 CASES = list(workarounds.read_cases())
 PLANNER = Path(workarounds.__file__).parents[2] / "planner"
 NO_WORKAROUNDS = {
-    # What calls the others, shows them what the bindings hide, or looks for what rules have left.
-    "hidden_operands",
+    # What calls the others, or looks for what rules have left.
     "joins",
     "mistaken_plans",
 }

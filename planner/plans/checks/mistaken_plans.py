@@ -35,8 +35,6 @@ def _words(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.IGNORECASE | re.DOTALL)
 
 
-TOTALS: Final = _words(r"\b(?:rollup|cube|grouping)\b")
-"""What a text with totals has."""
 _CHECKS: Final[tuple[tuple[re.Pattern[str], Callable[[DataFrame], None]], ...]] = (
     (_words(r"\bnullif\b.*\bselect\b"), _refuse_memberships),
     (_words(r"\bjoin\b"), lambda frame: refuse_constant_sides(frame.logical_plan())),

@@ -133,6 +133,12 @@ MEANT: Sequence[Known] = (
         "uint64_.*'",
         r"Cannot cast string '.*' to value of UInt64",
     ),
+    Known(
+        "`u = '1.1'` of a `BIGINT UNSIGNED`",
+        "place",
+        r"'-?\d*\.\d+'",
+        r"refused: .*Cannot cast string '-?\d*\.\d+' to value of U?Int",
+    ),
     Known("`CASE WHEN n IS NULL THEN 'none' ELSE n END`", "duckdb", r"CASE .*'\d*\.\d+'", r"row \d+: '"),
     Known(
         "`mod(2, 0.1)`",
@@ -148,7 +154,7 @@ MEANT: Sequence[Known] = (
     Known(
         "a text beside `+`",
         "refused",
-        r"[-+*/%^] \(*'|'\)* [-+*/%^]|-\(*'|\w\([^()]*'-?[\d.]+'",
+        r"[-+*/%^] \(*'|'\)* [-+*/%^]|-\(*'|(?<=\w)(?<!CAST)\([^()]*'-?[\d.]+'",
         "type|types|not supported|not implemented|coerc|comparable|Unary operator",
     ),
     Known("timestamps of seconds beside finer ones", "refused", "", "UnsupportedError"),

@@ -103,6 +103,8 @@ _NUMBERS = (
     _op("^", "{0} ^ 2", "number", "number"), _op("sqrt", "sqrt(abs({0}))", "number", "number"),
     _op("sign", "sign({0})", "number", "number"), _op("mod", "mod({0}, {1})", "number number", "number"),
     _op("per cent", "{0} * 1.19", "number", "number"), _op("half", "{0} / 2", "number", "number", duckdb=None),
+    _op("product compared", "{0} * 1.1 = 4.884", "number", duckdb=None),
+    _op("< wide", "{0} < CAST('999999999999999999999999999999999999.12' AS DECIMAL(38, 2))", "number", duckdb=None),
     _op("third", "{0} / 3.0", "number", "number", duckdb=None),
     _op("log", "log(abs({0}) + 2, 1)", "number", "number", "log((abs({0}) + 2)::numeric, 1)", None),
     _op("log", "log(abs({0}) + 0.1)", "number", "number", "log((abs({0}) + 0.1)::float8)", None),
@@ -152,6 +154,13 @@ _TIMES = (
     _op("- minutes", "{0} - INTERVAL '90 minutes'", "timestamp", "like", duckdb=None),
     _op("+ days", "{0} + INTERVAL '1 day' * 2", "timestamp", "like", duckdb=None),
     _op("+ days", "{0} + {1} * INTERVAL '1 day'", "timestamp small", "like", duckdb=None),
+    _op("+ milliseconds", "{0} + INTERVAL '500 milliseconds'", "timestamp", "like", duckdb=None),
+    _op("later by milliseconds", "{0} > {1} + INTERVAL '500 milliseconds'", "timestamp timestamp", duckdb=None),
+    *(
+        _op("read time", f"{read}(CASE WHEN {{0}} = 'a' THEN '2024-07-01T12:00:00' END)", "text", "instant",
+            "CASE WHEN {0} = 'a' THEN TIMESTAMPTZ '2024-07-01 12:00:00Z' END", None)
+        for read in ("to_timestamp_seconds", "to_timestamp_micros")
+    ),
     _op("days between", "{0} - {1}", "date date", "", duckdb=None),
     _op("to_char", "to_char({0}, 'YYYY-MM-DD HH24:MI:SS')", "calendar", "text", duckdb=None),
     _op("constant at zone", "{0} < TIMESTAMPTZ '2024-07-01 05:00:00+02' AT TIME ZONE 'Asia/Tokyo'", "moment", duckdb=None),

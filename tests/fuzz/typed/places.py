@@ -285,6 +285,8 @@ PLACES = (
           "ORDER BY v, id DESC", lambda values, _: [(one, key) for one in sorted(set(values.values()), key=_order(values.values())) for key in (1, 0)],
           is_condition=False, is_ordered=True, groups=_ORDERED),
     Place("ROLLUP", "SELECT v, count(*) FROM (SELECT {e} AS v FROM {t} AS t) q GROUP BY ROLLUP (v)", _totals_of_groups, is_condition=False, groups=_KEYS),
+    Place("ROLLUP of no rows", "SELECT v, count(*) FROM (SELECT {e} AS v FROM {t} AS t WHERE FALSE) q GROUP BY ROLLUP (v)", lambda *_: [(None, 0)],
+          is_condition=False, groups=_KEYS),
     Place("ROLLUP of a constant", "SELECT n, v, count(*) FROM (SELECT 5 AS n, {e} AS v FROM {t} AS t) q GROUP BY ROLLUP (n, v) ORDER BY n, v, count(*)", _totals_of_a_constant,
           is_condition=False, is_ordered=True, groups=_ORDERED),
     Place("GROUP BY twice", "SELECT v, v AS w, count(*) FROM (SELECT {e} AS v FROM {t} AS t) q GROUP BY 1, 2",
