@@ -38,7 +38,7 @@ MEANT: Sequence[Known] = (
     Known(
         "NaN that is computed",
         "place",
-        r" [-+*/%^] |-\(?t\.|\b(pow|exp|ln|log|a?(sin|cos|tan)h?|sqrt)\w*\(",
+        r"(?<!\bid) [-+*/%^] |-\(?t\.|\b(pow|exp|ln|log|a?(sin|cos|tan)h?|sqrt)\w*\(",
         "NaN",
     ),
     Known(
@@ -139,7 +139,15 @@ MEANT: Sequence[Known] = (
         r"'-?\d*\.\d+'",
         r"refused: .*Cannot cast string '-?\d*\.\d+' to value of U?Int",
     ),
-    Known("`CASE WHEN n IS NULL THEN 'none' ELSE n END`", "duckdb", r"CASE .*'\d*\.\d+'", r"row \d+: '"),
+    Known(
+        "`CASE WHEN n IS NULL THEN 'none' ELSE n END`", "duckdb", r"(CASE |nvl2).*'\d*\.\d+'", r"row \d+: '"
+    ),
+    Known(
+        "`CASE WHEN n IS NULL THEN 'none' ELSE n END`",
+        "place totals",
+        r"(CASE |nvl2).*'\d*\.\d+'",
+        "'sum' does not take .* received String",
+    ),
     Known(
         "`mod(2, 0.1)`",
         "postgres|duckdb",

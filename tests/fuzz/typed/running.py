@@ -400,12 +400,14 @@ class _Asking:
             if one.takes(asked.node.group) and self._concerns(asked.node, one.sql)
         ]
         there = {str(one) for one in asked.values.values()}
-        both = there >= {"0.0", "-0.0"} or ("NaN" in there and _is_computed(asked.node))
+        has_zeros = there >= {"0.0", "-0.0"}
+        has_signs = "NaN" in there and _is_computed(asked.node)
         chosen = self._rng.sample(fitting, min(_PLACES_OF_EXPRESSION, len(fitting)))
         for place, state in aims or [(one, self._rng.choice(STATES)) for one in chosen]:
             before = self._report.statements
-            # Groups have 0.0 apart from -0.0, and NaN from NaN with a sign: docs/sql.md.
-            if place.is_condition or not both:
+            # Groups have 0.0 apart from -0.0, and NaN from NaN with a sign: docs/sql.md. Extremes are equal.
+            is_apart = has_signs or (has_zeros and not place.name.startswith("extremes"))
+            if place.is_condition or not is_apart:
                 self._judge_place(asked, place, state)
             if aims and self._report.statements == before:
                 self._aims.give_back(asked.node, [(place, state)])
