@@ -8,7 +8,6 @@ from lance_gateway.planner.sql.forms import FORMS
 from lance_gateway.planner.sql.rules import RULES
 from tests.fuzz.typed.judges import Postgres
 from tests.fuzz.typed.undone import MOST, NOT_ASKED, find, list_mends
-from tests.planner.test_workarounds import NO_WORKAROUNDS
 from tests.planner.workarounds import FILES
 from tests.support.processes.writer_process import WriterProcess
 
@@ -43,7 +42,7 @@ def test_nothing_is_noticed_where_all_is_as_it_was(writers: WriterProcess) -> No
 
 def test_each_mend_is_left_out() -> None:
     known = {*list_mends(), *NOT_ASKED}
-    names = {one.__name__ for one in (*RULES, *FORMS)} | NO_WORKAROUNDS - {"mistaken_plans"}
+    names = {one.__name__ for one in (*RULES, *FORMS)}
     assert names | {one.stem for one in FILES} <= known | WITHIN_OTHERS
 
 
