@@ -139,7 +139,9 @@ def constants_of_outer_joins(tree: Tree) -> None:
         inner = [one for side in sides if side is not around for one in side.find_all(exp.Join)]
         joins += [one for one in inner if one.parent_select is join.parent_select]
         for condition in [one for each in joins for one in conjuncts(each.args.get("on"))]:
-            operands = (condition.this, condition.expression) if isinstance(condition, exp.EQ) else ()
+            compared = condition.unnest()
+            is_equal = isinstance(compared, exp.EQ | exp.NullSafeEQ)
+            operands = (compared.this, compared.expression) if is_equal else ()
             is_equation = operands and all(one.find(exp.Column) for one in operands)
             if condition.find(exp.Query) or is_equation:
                 continue
