@@ -36,9 +36,9 @@ SELECT p.n FROM days LEFT JOIN (t INNER JOIN p ON t.id = p.id AND p.n = 1) ON da
 SELECT p.n FROM days LEFT JOIN (t INNER JOIN p ON t.id = p.id AND CASE WHEN random() < 2 THEN p.n = 1 END) ON days.id = t.id ORDER BY p.n
 
 ## keys of the join are compared with columns
-SELECT p.n FROM t LEFT JOIN p ON t.id = p.n AND t.i IS NOT DISTINCT FROM p.n ORDER BY p.n
+SELECT p.n FROM t LEFT JOIN p ON t.id = p.n AND (t.i IS NOT DISTINCT FROM p.n) ORDER BY p.n
 --
-SELECT p.n FROM t LEFT JOIN p ON t.id = p.n AND t.i IS NOT DISTINCT FROM p.n ORDER BY p.n
+SELECT p.n FROM t LEFT JOIN p ON t.id = p.n AND (t.i IS NOT DISTINCT FROM p.n) ORDER BY p.n
 
 ## others are no keys
 SELECT x.k, p.n FROM (SELECT id, 7 AS k FROM t) AS x FULL JOIN p ON x.id = p.id AND p.f = 1 ORDER BY p.n
