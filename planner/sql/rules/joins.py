@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Final
 
+import pyarrow as pa
 from sqlglot import exp
 
-from lance_gateway.memwal.errors import UnsupportedError
 from lance_gateway.planner.sql.rules.values import hide_value
 from lance_gateway.planner.sql.tree.queries import conjuncts, has_totals, sources
 from lance_gateway.planner.sql.tree.tree import Tree, for_texts, read_name
@@ -27,10 +29,7 @@ def right_joins(tree: Tree) -> None:
 
     Physical plans of DataFusion 55 know columns by name alone. A condition above a RIGHT join goes down to
     the right side, as a condition on a namesake of its column, if there is a filter or a union that takes it.
-    Options keep FULL joins from becoming RIGHT ones.
-
-    Raises:
-        UnsupportedError: `*` can't be written as the columns of each relation.
+    FULL joins stay what they are, since an optimiser's rule that makes RIGHT joins of them is left out.
     """
     while join := next(filter(_is_right, tree.root.find_all(exp.Join)), None):
         select = join.parent_select
@@ -78,35 +77,50 @@ def _name_stars(tree: Tree, select: exp.Select) -> None:
         if not isinstance(output, exp.Star):
             written.append(output)
             continue
-        own = (one for one in select.find_all(exp.Join) if one.parent_select is select)
-        if any(output.args.values()) or any(one.method for one in own):
-            what = "* with EXCLUDE or REPLACE, or of a NATURAL JOIN, is not supported beside a RIGHT JOIN"
-            raise tree.error(output, f"{what}: name the columns; it is", UnsupportedError)
-        for place, relation in enumerate(_list_relations(select)):
+        for place, (relation, merged) in enumerate(_list_relations(select)):
             if not relation.alias_or_name:
-                relation.set("alias", exp.TableAlias(this=exp.to_identifier(f"side#{place}", quoted=True)))
-            name = relation.args["alias"].this if relation.args.get("alias") else relation.this
-            written.append(exp.Column(this=exp.Star(), table=name.copy()))
+                name = exp.to_identifier(f"side#{place}", quoted=True)
+                relation.set("alias", exp.TableAlias(this=name))
+            written.append(_name_star(tree, output, relation, merged))
     select.set("expressions", written)
 
 
-def _list_relations(around: exp.Expr) -> Iterator[exp.Expr]:
-    """Yield the relations whose columns a SELECT, or a relation with joins, has; without brackets."""
-    found = [_find_first(around)]
+def _name_star(tree: Tree, star: exp.Star, relation: exp.Expr, merged: Sequence[exp.Expr]) -> exp.Column:
+    """Return the columns that `*` has of a relation, without those of USING, which are before."""
+    left_out, replaced = star.args.get("except_") or [], star.args.get("replace") or []
+    own = [one.name for one in tree.find_columns(relation)] if left_out or replaced else []
+    left_out = [*merged, *(one for one in left_out if read_name(one) in own)]
+    names = {read_name(one) for one in left_out}
+    replaced = [one for one in replaced if read_name(one.args["alias"]) in set(own) - names]
+    copied = exp.Star(
+        except_=[one.copy() for one in left_out] or None, replace=[one.copy() for one in replaced] or None
+    )
+    return exp.Column(this=copied, table=_find_name(relation).copy())
+
+
+def _find_name(relation: exp.Expr) -> exp.Expr:
+    return (relation.args.get("alias") or relation).this  # type: ignore[no-any-return]
+
+
+def _list_relations(around: exp.Expr) -> Iterator[tuple[exp.Expr, Sequence[exp.Expr]]]:
+    """Yield the relations whose columns a SELECT, or a relation with joins, has, and the names of USING."""
+    found: list[tuple[exp.Expr, Sequence[exp.Expr]]] = [(_find_first(around), ())]
     for join in around.args.get("joins") or ():
         if join.kind not in _ONE_SIDED:
-            found.append(join.this)
+            found.append((join.this, join.args.get("using") or ()))
         elif join.side == "RIGHT":
-            found = [join.this]
-    for relation in found:
-        yield from [relation] if relation is around else _open_brackets(relation)
+            found = [(join.this, ())]
+    for relation, names in found:
+        yield from [(relation, names)] if relation is around else _open_brackets(relation, names)
 
 
-def _open_brackets(relation: exp.Expr) -> Iterator[exp.Expr]:
-    is_joined = isinstance(relation, exp.Subquery) and not isinstance(
+def _open_brackets(
+    relation: exp.Expr, names: Sequence[exp.Expr] = ()
+) -> Iterator[tuple[exp.Expr, Sequence[exp.Expr]]]:
+    is_query = not isinstance(relation, exp.Subquery) or isinstance(
         relation.this, exp.Select | exp.SetOperation
     )
-    yield from _list_relations(relation.this) if is_joined and not relation.alias else [relation]
+    yield from [(relation, names)] if is_query or relation.alias else _list_relations(relation.this)
 
 
 @for_texts(
@@ -128,47 +142,69 @@ def constants_of_outer_joins(tree: Tree) -> None:
     and groups by them are closed too early.
     """
     keys = _find_key_names(tree.root)
-    relations = {one.alias_or_name for one in tree.root.find_all(exp.Table, exp.Subquery)}
-    for join in list(tree.root.find_all(exp.Join)):
-        if join.side not in _OUTER or join.kind in _ONE_SIDED or join.parent is None:
+    named = {one.alias_or_name for one in tree.root.find_all(exp.Table, exp.Subquery)}
+    relations: dict[int, exp.Expr] = {}
+    conditions: dict[int, exp.Expr] = {}
+    for join in tree.root.find_all(exp.Join):
+        if join.side not in _OUTER or join.kind in _ONE_SIDED:
             continue
-        around, sides, joins = join.parent, [join.this], [join]
-        if join.side == "FULL":
-            joins += around.args["joins"][: join.index]
-            sides += [_find_first(around), *(one.this for one in joins[1:])]
-        inner = [one for side in sides if side is not around for one in side.find_all(exp.Join)]
-        joins += [one for one in inner if one.parent_select is join.parent_select]
-        for condition in [one for each in joins for one in conjuncts(each.args.get("on"))]:
-            compared = condition.unnest()
-            is_equal = isinstance(compared, exp.EQ | exp.NullSafeEQ)
-            operands = (compared.this, compared.expression) if is_equal else ()
-            is_equation = operands and all(one.find(exp.Column) for one in operands)
-            if condition.find(exp.Query) or is_equation:
-                continue
-            if not (_read_names([condition]) - relations).isdisjoint(keys):
-                tree.replace(condition, hide_value(condition))
-        for relation in [one for side in sides if side is not around for one in _open_brackets(side)]:
-            _hide_columns(tree, relation, keys)
+        around = join.parent
+        assert around is not None  # noqa: S101 - a join is part of a query, or of a relation in brackets
+        before = around.args["joins"][: join.index] if join.side == "FULL" else []
+        sides = [
+            join.this,
+            *(one.this for one in before),
+            *([_find_first(around)] if join.side == "FULL" else []),
+        ]
+        sides = [one for one in sides if one is not around]
+        inner = [one for side in sides for one in side.find_all(exp.Join)]
+        joins = [join, *before, *(one for one in inner if one.parent_select is join.parent_select)]
+        conditions |= {id(one): one for each in joins for one in conjuncts(each.args.get("on"))}
+        relations |= {id(one): one for side in sides for one, _ in _open_brackets(side)}
+    for condition in conditions.values():
+        if not _compares_columns(condition) and not (_read_names([condition]) - named).isdisjoint(keys):
+            tree.replace(condition, hide_value(condition))
+    for relation in sorted(relations.values(), key=lambda one: -one.depth):  # the inner ones first
+        _hide_columns(tree, relation, keys)
 
 
-def _hide_columns(tree: Tree, relation: exp.Expr, names: Collection[str]) -> None:
+def _compares_columns(condition: exp.Expr) -> bool:
+    """Return whether a condition equates expressions of columns, or can't be hidden since it has a query."""
+    compared = condition.unnest()
+    is_equal = isinstance(compared, exp.EQ | exp.NullSafeEQ)
+    is_equation = is_equal and compared.this.find(exp.Column) and compared.expression.find(exp.Column)
+    return bool(is_equation or condition.find(exp.Query))
+
+
+def _hide_columns(tree: Tree, relation: exp.Expr, names: AbstractSet[str]) -> None:
     """Hide columns of a relation, or all for "*", unless it is a table, which has no constants."""
     is_table = isinstance(relation, exp.Table) and relation.name in tree.tables
     if is_table or not isinstance(relation, exp.Subquery | exp.Table) or relation.args.get("joins"):
         return
-    columns = [column.name for column in tree.find_columns(relation)]
-    hidden = [one for one in columns if ("*" in names or one in names) and columns.count(one) == 1]
+    columns = tree.plan_columns(relation)
+    count = Counter(column.name for column in columns)
+    hidden = [
+        one
+        for one in columns
+        if not names.isdisjoint({"*", one.name}) and count[one.name] == 1 and _may_be_key(one.type)
+    ]
     if hidden:
-        replaced = [
-            exp.alias_(hide_value(exp.column(name, quoted=True)), name, quoted=True) for name in hidden
-        ]
-        query = exp.select(exp.Star(replace=replaced)).from_(relation.copy())
-        name = (relation.args.get("alias") or relation).this
+        values = [(hide_value(exp.column(one.name, quoted=True), one.type), one.name) for one in hidden]
+        star = exp.Star(replace=[exp.alias_(value, name, quoted=True) for value, name in values])
+        name = _find_name(relation)
         alias = exp.TableAlias(this=name.copy()) if isinstance(name, exp.Identifier) else None
+        query = exp.select(star).from_(relation.copy())
         tree.replace(relation, exp.Subquery(this=query, alias=alias))
 
 
-def _find_key_names(root: exp.Expr) -> Collection[str]:
+def _may_be_key(kind: pa.DataType) -> bool:
+    """Return whether rows may be sorted or grouped by values of a type; they are not by tensors."""
+    return not isinstance(kind, pa.BaseExtensionType) or isinstance(
+        kind, pa.UuidType | pa.JsonType | pa.Bool8Type
+    )
+
+
+def _find_key_names(root: exp.Expr) -> AbstractSet[str]:
     """Return the names of the columns that keys of orders and groups are made of; "*" for all columns."""
     keys: list[exp.Expr] = list(root.find_all(exp.Order, exp.Group, exp.Window))
     for select in root.find_all(exp.Select):

@@ -201,7 +201,8 @@ def _hide_key(tree: Tree, select: exp.Select, key: exp.Expr) -> None:
     for part in parts:
         for node in list(_read_groups(part)) if part is not None else ():
             if node.parent is not None and _is_same(node, key):
-                hidden = hide_value(node)
+                field = tree.find_field(node)
+                hidden = hide_value(node, None if field is None else field.type)
                 is_output = node.parent is select and isinstance(node, exp.Column)
                 tree.replace(node, exp.alias_(hidden, node.this.copy()) if is_output else hidden)
 

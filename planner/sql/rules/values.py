@@ -151,9 +151,18 @@ def mixed_bytes(tree: Tree) -> None:
                 tree.replace(null, write_null(tree, others[0]))
 
 
-def hide_value(value: exp.Expr) -> exp.Expr:
-    """Return an expression with the value of another one that DataFusion does not take for constant."""
-    return parse_expression(f"CASE WHEN random() < 2 THEN {write_sql(value)} END")
+def hide_value(value: exp.Expr, kind: pa.DataType | None = None) -> exp.Expr:
+    """Return an expression with the value of another one that DataFusion does not take for constant.
+
+    Args:
+        value: the expression.
+        kind: its type, if it may be one of an extension, which CASE does not keep. The extension has no
+            parameters, as UUIDs and JSON have none.
+    """
+    hidden = f"CASE WHEN random() < 2 THEN {write_sql(value)} END"
+    if isinstance(kind, pa.BaseExtensionType):
+        hidden = f"with_metadata({hidden}, 'ARROW:extension:name', '{kind.extension_name}')"
+    return parse_expression(hidden)
 
 
 def write_null(tree: Tree, beside: exp.Expr) -> exp.Expr:

@@ -214,8 +214,10 @@ class Tree:
 
     def find_columns(self, relation: exp.Expr) -> Sequence[pa.Field]:
         """Return the columns of a table or a subquery in FROM; none if they are not known."""
-        if known := self._find_known(relation):
-            return known
+        return self._find_known(relation) or self.plan_columns(relation)
+
+    def plan_columns(self, relation: exp.Expr) -> Sequence[pa.Field]:
+        """Return the columns of a relation as DataFusion plans them, with the types of extensions."""
         everything = exp.select("*").from_(relation.copy())
         schema = self._plan(write_sql(_with_common_tables(everything, relation)))
         return () if schema is None else list(schema)

@@ -96,6 +96,14 @@ MISTAKEN = {
         "SELECT y.id, row_number() OVER (PARTITION BY x.k ORDER BY y.id) AS n "
         f"FROM {CONSTANT} x RIGHT JOIN t y ON x.id = y.id"
     ),
+    "a window over a constant, below another outer join": (
+        "SELECT q.n, q.i FROM t LEFT JOIN (SELECT y.id AS i, row_number() OVER (PARTITION BY x.k ORDER BY y.id) "
+        f"AS n FROM {CONSTANT} x FULL JOIN t y ON x.id = y.id) q ON q.i = t.id ORDER BY q.n, q.i"
+    ),
+    "an order by constants of two full joins": (
+        "SELECT * FROM t x FULL JOIN (SELECT id, 3 AS k FROM u) y ON x.id = y.id "
+        "FULL JOIN (SELECT id, 5 AS l FROM u WHERE id < 9) z ON z.id = y.id ORDER BY y.k, z.l, x.id, y.id"
+    ),
     "a condition that is never true above an aggregate": (
         f"SELECT x.id, s.n FROM u x LEFT JOIN {COUNTED} s ON x.id = s.m AND 1 = 0"
     ),
@@ -304,6 +312,9 @@ def test_conditions_without_columns_stay_above_aggregates(
         "SELECT v.a FROM (SELECT DISTINCT x.a FROM t x JOIN u y ON x.id = y.id WHERE FALSE) v",
         "SELECT DISTINCT a FROM (SELECT a, count(*) AS n FROM u GROUP BY a)",
         "SELECT count(DISTINCT x.a) FROM t x LEFT JOIN u y ON x.id = y.id",
+        "SELECT * EXCLUDE (c) FROM t x RIGHT JOIN u y ON x.id = y.id",
+        "SELECT * EXCLUDE (a) FROM t x RIGHT JOIN u y USING (id)",
+        "SELECT * REPLACE (1 AS c) FROM t x RIGHT JOIN (SELECT id FROM u) y ON x.id = y.id",
         # Resembles what NOT IN is written as.
         "SELECT x.id FROM t x JOIN u y ON nullif(x.a, NULL) = y.a AND x.id < y.id",
         # Two inputs with known row counts, which would be swapped.
@@ -313,3 +324,18 @@ def test_conditions_without_columns_stay_above_aggregates(
 def test_others_are_answered(answered: Callable[[str], tuple[Rows, Rows]], sql: str):
     ours, judged = answered(sql)
     assert ours == judged
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "SELECT x.u, x.j FROM (SELECT * FROM e) x FULL JOIN e ON x.id = e.id ORDER BY x.u, x.j",
+        "SELECT DISTINCT x.u, x.j FROM e LEFT JOIN (SELECT * FROM e) x ON x.id = e.id",
+        "SELECT u, j FROM (SELECT * FROM e) GROUP BY ROLLUP (u, j)",
+    ],
+)
+def test_keys_keep_their_extension(root: Path, open_engine: Callable[[Path], QueryEngine], rows: str) -> None:
+    stored = pa.array([bytes([one]) * 16 for one in range(2)], pa.binary(16))
+    columns = {"id": [1, 2], "u": stored.cast(pa.uuid()), "j": pa.array(["1", None], pa.json_())}
+    lance.write_dataset(pa.table(columns), root / "e.lance")
+    assert open_engine(root).execute(rows).read_all().schema.types == [pa.uuid(), pa.json_()]
