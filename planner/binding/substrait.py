@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, ClassVar, Literal, TypeAlias
 
+import pyarrow as pa
 from datafusion import DataFrame, SessionContext
 from datafusion.substrait import Consumer, Plan, Serde
 
@@ -28,6 +29,7 @@ from lance_gateway.memwal.storage.table_names import MAIN_SCHEMA
 from lance_gateway.planner.binding.bind import bind
 from lance_gateway.planner.binding.bound_statement import BoundStatement, StatementKind
 from lance_gateway.planner.binding.names import NameResolver
+from lance_gateway.planner.binding.substrait_rules import apply_rules, find_functions, find_relations
 from lance_gateway.planner.sql.text.tokens import fold, quote
 
 _WRAPPERS = re.compile(r"^(?:DataFusion error: |Error during planning: |Substrait error: )+")
@@ -72,6 +74,11 @@ class BoundPlan:
         """Return whether the plan itself compares in a way that NULL equals NULL."""
         return "distinct_from" in self._plan
 
+    @property
+    def has_full_joins(self) -> bool:
+        """Return whether the plan has joins with all rows of both sides."""
+        return "JOIN_TYPE_OUTER" in self._plan
+
     def without_text(self) -> BoundPlan:
         """Return the plan as processes need it that do not plan it."""
         relations = {name: statement.without_text() for name, statement in self.relations.items()}
@@ -90,9 +97,22 @@ class BoundPlan:
         """
         for name, relation in relations.items():
             context.register_view(quote(name), relation)
+        document = json.loads(self._plan)
+
+        def find_schema(relation: dict[str, Any]) -> pa.Schema | None:
+            try:
+                return _read(context, {**document, "relations": [{"rel": relation}]}).schema()
+            except Exception:  # noqa: BLE001 - what is wrong with it is told where the plan is read
+                return None
+
         try:
-            plan = Consumer.from_substrait_plan(context, Plan.from_json(self._plan))
-            frame = context.create_dataframe_from_logical_plan(plan)
+            apply_rules(document, find_schema)
+        except UnsupportedError as error:
+            raise UnsupportedError(f"{self.sql}: {error}") from error
+        except (KeyError, IndexError, ValueError) as error:
+            raise self._plan_error("it is not well-formed") from error
+        try:
+            frame = _read(context, document)
             # DataFusion checks a plan only when it optimizes it.
             frame.optimized_logical_plan()
             frame.schema()
@@ -120,6 +140,11 @@ class BoundPlan:
         return InvalidInputError(f"{self.sql}: {summary}")
 
 
+def _read(context: SessionContext, document: Mapping[str, Any]) -> DataFrame:
+    plan = Consumer.from_substrait_plan(context, Plan.from_json(json.dumps(document)))
+    return context.create_dataframe_from_logical_plan(plan)
+
+
 def bind_plan(plan: bytes, resolver: NameResolver, schema: str = MAIN_SCHEMA) -> BoundPlan:
     """Resolve the names of the tables that a plan reads.
 
@@ -140,10 +165,9 @@ def bind_plan(plan: bytes, resolver: NameResolver, schema: str = MAIN_SCHEMA) ->
         raise InvalidInputError(
             f"{name} cannot be read: {len(plan)} bytes that are no serialized substrait.Plan"
         ) from error
-    _check_memberships(document, name, _find_connectives(document), is_plain=False)
+    _check_memberships(document, name, find_functions(document, {"and", "or"}), is_plain=False)
     relations: dict[str, BoundStatement] = {}
-    _keep_totals(document)
-    for read in _find_relations(document, "read"):
+    for read in find_relations(document, "read"):
         if "virtualTable" in read["read"]:
             # Its rows are in the plan.
             continue
@@ -163,17 +187,6 @@ def substrait_version() -> str:
     plan = json.loads(Serde.serialize_to_plan("SELECT 1", SessionContext()).to_json())
     version = plan["version"]
     return ".".join(str(version.get(part, 0)) for part in ("majorNumber", "minorNumber", "patchNumber"))
-
-
-def _find_connectives(document: Mapping[str, Any]) -> frozenset[int]:
-    """Return the function anchors of AND and OR in a plan."""
-    functions = [extension.get("extensionFunction", {}) for extension in document.get("extensions", ())]
-    # A name may be followed by the types of its arguments.
-    return frozenset(
-        function.get("functionAnchor", 0)
-        for function in functions
-        if function.get("name", "").partition(":")[0] in {"and", "or"}
-    )
 
 
 def _check_memberships(node: Any, plan: str, connectives: frozenset[int], *, is_plain: bool) -> None:  # noqa: ANN401
@@ -200,29 +213,6 @@ def _check_memberships(node: Any, plan: str, connectives: frozenset[int], *, is_
         for key, child in node.items():
             inherits = stays or (is_plain and key in {"arguments", "value"}) or key == "condition"
             _check_memberships(child, plan, connectives, is_plain=inherits)
-
-
-def _find_relations(node: Any, kind: str) -> Iterator[dict[str, Any]]:  # noqa: ANN401 - JSON
-    """Yield all relations {kind: ...} of a plan."""
-    if isinstance(node, dict):
-        # Children first, since the caller may rewrite the relation.
-        for child in list(node.values()):
-            yield from _find_relations(child, kind)
-        if isinstance(node.get(kind), dict):
-            yield node
-    elif isinstance(node, list):
-        for child in node:
-            yield from _find_relations(child, kind)
-
-
-def _keep_totals(document: Any) -> None:  # noqa: ANN401 - JSON
-    """Keep conditions above aggregates without groups; see the rule `conditions_above_totals`."""
-    for relation in _find_relations(document, "aggregate"):
-        groupings: list[dict[str, Any]] = relation["aggregate"].get("groupings") or [{}]
-        if not all(grouping.get("groupingExpressions") for grouping in groupings):
-            aggregate = relation.pop("aggregate")
-            count = {"literal": {"i64": str(2**63 - 1)}}
-            relation["fetch"] = {"input": {"aggregate": aggregate}, "countExpr": count}
 
 
 def _read_table_name(read: Mapping[str, Any], plan: str) -> tuple[str, ...]:

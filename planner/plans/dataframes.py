@@ -386,12 +386,13 @@ class Frames:
             for name, statement in bound.relations.items()
         }
         run.predicates = NO_PREDICATES  # those of single relations are not those of the plan
-        context = self._contexts.make(typing=False, sorts_whole=True)
+        rules = ["eliminate_outer_join"] if bound.has_full_joins else []
+        context = self._contexts.make(typing=False, sorts_whole=True, without=rules)
         frame = PlannedFrame(bound.make_frame(context, relations).df)
-        without = partial(self._optimize_without, frame)
+        without = partial(self._optimize_without, frame, *rules)
         may_equal_nulls = bound.compares_null or any(NULL_SAFE.search(one.text) for one in relations.values())
         if may_equal_nulls and (mixing := find_mixing_rules(frame.optimized_logical_plan(), without)):
-            context = self._contexts.make(typing=False, sorts_whole=True, without=mixing)
+            context = self._contexts.make(typing=False, sorts_whole=True, without=[*rules, *mixing])
             frame = PlannedFrame(bound.make_frame(context, relations).df)
         schemas = [relation.schema() for relation in relations.values()]
         check_plan(frame, None, schemas, lambda _: frame)

@@ -291,3 +291,14 @@ def test_a_membership_whose_null_would_matter_is_refused(engine: QueryEngine):
     for refused in (lambda one: called(0, one), lambda one: called(2, called(0, one), no)):
         with pytest.raises(UnsupportedError, match="join what it is about"):
             engine.prepare(membership(sql, refused))
+
+
+def test_columns_of_one_name_above_outer_joins_are_refused(engine: QueryEngine):
+    side = "(SELECT order_id AS id FROM items WHERE order_id = 4)"
+    sql = f"SELECT o.id, p.id FROM orders o LEFT JOIN {side} p ON o.id = p.id ORDER BY 2"
+    with pytest.raises(UnsupportedError, match=r"called id, .* give the columns different names"):
+        engine.prepare(plan_of(sql)).execute()
+    answer = engine.prepare(plan_of(sql.replace("p.id FROM", "p.id AS other FROM"))).execute().read_all()
+    other = answer.column("other").to_pylist()
+    assert 4 in other
+    assert other == sorted(other, key=lambda one: (one is None, one))
