@@ -51,6 +51,11 @@ def generation_directory(region_id: str, path: str) -> str:
     return f"{MEM_WAL}/{region_id}/{path}"
 
 
+def is_local(uri: str) -> bool:
+    """Return whether a location is on a local disk: a path, or a file:// URI."""
+    return "://" not in uri or urlsplit(uri).scheme == "file"
+
+
 @dataclass(frozen=True)
 class Storage:
     """A directory (a table, or a part of one) on a local disk or in an object store.
@@ -91,7 +96,7 @@ class Storage:
             raise InvalidInputError(msg)
         kept = dict(options or {})
         parts = urlsplit(uri)
-        if "://" not in uri or parts.scheme == "file":
+        if is_local(uri):
             path = os.path.abspath(uri if "://" not in uri else unquote(parts.path))  # noqa: PTH100 - text stays text
             return Storage(path, kept, path, LocalBackend())
         if parts.scheme in SCHEMES:

@@ -1,6 +1,7 @@
-"""Conditions of joins that DataFusion 55 plans wrongly, and that no rule has written otherwise.
+"""Conditions of joins that DataFusion 55 plans wrongly, and that no rule can rewrite.
 
-They are those of Substrait plans, and of columns whose relation the text does not tell.
+Rules rewrite statements. Conditions of Substrait plans, and columns that are named without their relation,
+are left to these checks.
 """
 
 from __future__ import annotations
@@ -44,11 +45,11 @@ def refuse_constant_sides(plan: LogicalPlan) -> None:
 
 
 def refuse_memberships_of_rows(plan: LogicalPlan) -> None:
-    """Look for a NOT IN, which `quantified_comparisons` has marked, that depends on the row around it.
+    """Look for a NOT IN that `quantified_comparisons` has marked, and that reads columns of the outer query.
 
         SELECT id FROM t WHERE id NOT IN (SELECT k FROM u WHERE g < n)
 
-    NULLs of all rows count, and not those that belong to a row.
+    DataFusion counts the NULLs of all rows of the subquery, and not only of those that belong to the row.
 
     Args:
         plan: optimised.
@@ -63,9 +64,9 @@ def refuse_memberships_of_rows(plan: LogicalPlan) -> None:
         for key, _ in node.on():
             if _is_kept(key) and _is_kept(key.rex_call_operands()[0]):
                 msg = (
-                    "NOT IN with a subquery that reads columns of the row around it is offered where they "
-                    "can be told: write the relation before the column, as in NOT IN (SELECT k FROM u "
-                    "WHERE g < t.n)"
+                    "NOT IN with a subquery that reads columns of the outer query is not supported unless "
+                    "they are qualified: write the name of their relation, as in "
+                    "NOT IN (SELECT k FROM u WHERE g < t.n)"
                 )
                 raise UnsupportedError(msg)
 

@@ -20,6 +20,7 @@ from cachetools import LRUCache
 from lance_gateway.execnodes.storage.data_files import FragmentFiles, StoredFragment
 from lance_gateway.execnodes.storage.source import LanceSource
 from lance_gateway.memwal.errors import is_panic
+from lance_gateway.memwal.storage.files import is_local
 
 FEWEST = 4
 """Fewer fragments are read one by one."""
@@ -88,7 +89,7 @@ def _is_small(source: LanceSource, fragment: StoredFragment) -> bool:
     dataset: Any = source.dataset
     files = fragment.files
     return (
-        "://" not in str(dataset.uri)
+        is_local(dataset.uri)
         and fragment.physical_rows > 0
         and not files.overlays
         and all(file.base is None and file.size is not None for file in files.files)
