@@ -50,9 +50,9 @@ def time_queries(
     found = {}
     with _open_sides(tables) as all_sides:
         for title, sql in queries.items():
-            expected = _round_values(all_sides[DUCKDB](sql))
+            expected = round_values(all_sides[DUCKDB](sql))
             for name in sides:
-                if _round_values(all_sides[name](sql)) != expected:
+                if round_values(all_sides[name](sql)) != expected:
                     raise WrongAnswerError(f"query {title}: {name} and DuckDB do not agree")
             for name in {GATEWAY, LEAVES}.intersection(sides):
                 for _ in range(_WARMUPS):
@@ -114,7 +114,7 @@ def _open_sides(tables: FreshTables) -> Iterator[Mapping[str, Ask]]:
         }
 
 
-def _round_values(rows: pa.Table) -> list[tuple[object, ...]]:
+def round_values(rows: pa.Table) -> list[tuple[object, ...]]:
     """Return the rows in any order, numbers to hundredths: engines divide decimals to different digits."""
     columns = [[_round(value) for value in column.to_pylist()] for column in rows.columns]
     return sorted(zip(*columns, strict=True), key=repr)

@@ -10,8 +10,8 @@ from typing import Final
 import pyarrow as pa
 from sqlglot import exp
 
-from lance_gateway.planner.sql.rules.values import hide_value
-from lance_gateway.planner.sql.tree.queries import conjuncts, has_totals, sources
+from lance_gateway.planner.sql.rules.values import find_name, hide_value, select_from
+from lance_gateway.planner.sql.tree.queries import conjuncts, equates_columns, has_totals, sources
 from lance_gateway.planner.sql.tree.tree import Tree, for_texts, read_name
 
 _ONE_SIDED: Final = frozenset({"SEMI", "ANTI"})
@@ -95,11 +95,7 @@ def _name_star(tree: Tree, star: exp.Star, relation: exp.Expr, merged: Sequence[
     copied = exp.Star(
         except_=[one.copy() for one in left_out] or None, replace=[one.copy() for one in replaced] or None
     )
-    return exp.Column(this=copied, table=_find_name(relation).copy())
-
-
-def _find_name(relation: exp.Expr) -> exp.Expr:
-    return (relation.args.get("alias") or relation).this  # type: ignore[no-any-return]
+    return exp.Column(this=copied, table=find_name(relation).copy())
 
 
 def _list_relations(around: exp.Expr) -> Iterator[tuple[exp.Expr, Sequence[exp.Expr]]]:
@@ -162,18 +158,12 @@ def constants_of_outer_joins(tree: Tree) -> None:
         conditions |= {id(one): one for each in joins for one in conjuncts(each.args.get("on"))}
         relations |= {id(one): one for side in sides for one, _ in _open_brackets(side)}
     for condition in conditions.values():
-        if not _compares_columns(condition) and not (_read_names([condition]) - named).isdisjoint(keys):
+        if condition.find(exp.Query) or equates_columns(condition):
+            continue
+        if not (_read_names([condition]) - named).isdisjoint(keys):
             tree.replace(condition, hide_value(condition))
     for relation in sorted(relations.values(), key=lambda one: -one.depth):  # the inner ones first
         _hide_columns(tree, relation, keys)
-
-
-def _compares_columns(condition: exp.Expr) -> bool:
-    """Return whether a condition equates expressions of columns, or can't be hidden since it has a query."""
-    compared = condition.unnest()
-    is_equal = isinstance(compared, exp.EQ | exp.NullSafeEQ)
-    is_equation = is_equal and compared.this.find(exp.Column) and compared.expression.find(exp.Column)
-    return bool(is_equation or condition.find(exp.Query))
 
 
 def _hide_columns(tree: Tree, relation: exp.Expr, names: AbstractSet[str]) -> None:
@@ -191,10 +181,7 @@ def _hide_columns(tree: Tree, relation: exp.Expr, names: AbstractSet[str]) -> No
     if hidden:
         values = [(hide_value(exp.column(one.name, quoted=True), one.type), one.name) for one in hidden]
         star = exp.Star(replace=[exp.alias_(value, name, quoted=True) for value, name in values])
-        name = _find_name(relation)
-        alias = exp.TableAlias(this=name.copy()) if isinstance(name, exp.Identifier) else None
-        query = exp.select(star).from_(relation.copy())
-        tree.replace(relation, exp.Subquery(this=query, alias=alias))
+        tree.replace(relation, select_from(relation, star))
 
 
 def _may_be_key(kind: pa.DataType) -> bool:

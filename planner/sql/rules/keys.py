@@ -8,10 +8,12 @@ from typing import Final
 import pyarrow as pa
 from sqlglot import exp
 
-from lance_gateway.planner.sql.rules.values import hide_value, write_null
+from lance_gateway.planner.sql.rules.values import hide_value, select_from, write_null
 from lance_gateway.planner.sql.tree.dialect import parse_expression, write_sql
 from lance_gateway.planner.sql.tree.queries import (
     TOTALS,
+    conjuncts,
+    equates_columns,
     has_totals,
     is_aggregate,
     sources,
@@ -144,9 +146,11 @@ def keys_of_totals(tree: Tree) -> None:
     """Hide keys of groups with totals that may be the same in all rows, or have the name of another key.
 
         SELECT n, s, count(*) FROM (SELECT 5 AS n, s FROM t) AS q GROUP BY ROLLUP (n, s)
-    ->  SELECT CASE WHEN random() < 2 THEN n END AS n, CASE WHEN random() < 2 THEN s END AS s, count(*)
-        FROM (SELECT 5 AS n, s FROM t) AS q
-        GROUP BY ROLLUP (CASE WHEN random() < 2 THEN n END, CASE WHEN random() < 2 THEN s END)
+    ->  SELECT q."key#0" AS n, q."key#1" AS s, count(*)
+        FROM (SELECT *, CASE WHEN random() < 2 THEN s END AS "key#1"
+            FROM (SELECT *, CASE WHEN random() < 2 THEN n END AS "key#0"
+                FROM (SELECT 5 AS n, s FROM t) AS q) AS q) AS q
+        GROUP BY ROLLUP (q."key#0", q."key#1")
 
     DataFusion 55 takes what is constant in the rows for constant in their groups, where it is NULL as well:
     groups come several times, and are not sorted by it. Conditions on groups move by the names of keys alone.
@@ -156,16 +160,17 @@ def keys_of_totals(tree: Tree) -> None:
             continue
         keys: list[exp.Expr] = []
         for key in list(_list_keys(select.args["group"])):
-            meant = _find_meant(tree, key, select)
+            meant = key.replace(_find_meant(tree, key, select).copy())
             keys += [meant] if meant not in keys else []
-            key.replace(meant.copy())
         names = [key.name for key in keys]
-        fixed = {column.name for part in _list_conditions(select) for column in part.find_all(exp.Column)}
+        conditions = [one for part in _list_conditions(select) for one in conjuncts(part)]
+        fixing = [one for one in conditions if not equates_columns(one)]
+        fixed = {column.name for one in fixing for column in one.find_all(exp.Column)}
         are_tables = all(isinstance(one, exp.Table) and one.name in tree.tables for one in sources(select))
-        for key in keys:
+        for place, key in enumerate(keys):
             is_plain = isinstance(key, exp.Column) and are_tables and key.name not in fixed
             if not is_plain or names.count(key.name) > 1:
-                _hide_key(tree, select, key)
+                _hide_key(tree, select, key, f"key#{place}")
 
 
 def _list_keys(group: exp.Expr) -> Iterator[exp.Expr]:
@@ -191,20 +196,42 @@ def _find_meant(tree: Tree, key: exp.Expr, select: exp.Select) -> exp.Expr:
     return key
 
 
-def _list_conditions(select: exp.Select) -> Iterator[exp.Expr]:
-    yield from (part for part in (select.args.get("where"), *(select.args.get("joins") or ())) if part)
+def _list_conditions(select: exp.Select) -> Iterator[exp.Expr | None]:
+    where = select.args.get("where")
+    yield where and where.this
+    yield from (join.args.get("on") for join in select.args.get("joins") or ())
 
 
-def _hide_key(tree: Tree, select: exp.Select, key: exp.Expr) -> None:
-    """Hide a key wherever it is among the groups of a SELECT, and in what is computed from them."""
+def _hide_key(tree: Tree, select: exp.Select, key: exp.Expr, name: str) -> None:
+    """Hide a key wherever it is among the groups of a SELECT, and in what is computed from them.
+
+    The hidden value is a column of the relation that the key is of, so that conditions on the key still go
+    down; a key of several relations, or of none, is hidden in its place.
+    """
+    field = tree.find_field(key)
+    hidden = hide_value(key, None if field is None else field.type)
+    relation = _find_relation(tree, select, key)
+    if relation is not None:
+        tree.replace(relation, select_from(relation, exp.Star(), exp.alias_(hidden, name, quoted=True)))
+        hidden = exp.column(name, relation.alias_or_name or None, quoted=True)
     parts = (*select.expressions, *(select.args.get(one) for one in ("group", "having", "qualify", "order")))
     for part in parts:
         for node in list(_read_groups(part)) if part is not None else ():
             if node.parent is not None and _is_same(node, key):
-                field = tree.find_field(node)
-                hidden = hide_value(node, None if field is None else field.type)
                 is_output = node.parent is select and isinstance(node, exp.Column)
-                tree.replace(node, exp.alias_(hidden, node.this.copy()) if is_output else hidden)
+                shown = exp.alias_(hidden.copy(), node.this.copy()) if is_output else hidden.copy()
+                tree.replace(node, shown)
+
+
+def _find_relation(tree: Tree, select: exp.Select, key: exp.Expr) -> exp.Expr | None:
+    """Return the relation of a SELECT that has all columns of a key; None if there is none."""
+    columns = list(key.find_all(exp.Column))
+    for relation in sources(select) if columns else ():
+        own = {one.name for one in tree.find_columns(relation)}
+        tables = {one.table for one in columns} - {""}
+        if tables <= {relation.alias_or_name} and all(read_name(one.this) in own for one in columns):
+            return relation
+    return None
 
 
 def _read_groups(node: exp.Expr) -> Iterator[exp.Expr]:

@@ -165,6 +165,18 @@ def hide_value(value: exp.Expr, kind: pa.DataType | None = None) -> exp.Expr:
     return parse_expression(hidden)
 
 
+def select_from(relation: exp.Expr, *outputs: exp.Expr) -> exp.Subquery:
+    """Return a relation with the name of another one, and with outputs that are computed from it."""
+    name = find_name(relation)
+    alias = exp.TableAlias(this=name.copy()) if isinstance(name, exp.Identifier) else None
+    return exp.Subquery(this=exp.select(*outputs).from_(relation.copy()), alias=alias)
+
+
+def find_name(relation: exp.Expr) -> exp.Expr:
+    """Return the name of a relation; something else than an identifier if it has none."""
+    return (relation.args.get("alias") or relation).this  # type: ignore[no-any-return]
+
+
 def write_null(tree: Tree, beside: exp.Expr) -> exp.Expr:
     """Return NULL, with the type of the expression beside it if that gives bytes."""
     kind = tree.find_type(beside)

@@ -135,6 +135,13 @@ def conjuncts(condition: exp.Expr | None) -> list[exp.Expr]:
     return [condition]
 
 
+def equates_columns(condition: exp.Expr) -> bool:
+    """Return whether a condition is that two expressions of columns are equal, so that no value is told."""
+    compared = condition.unnest()
+    is_equal = isinstance(compared, exp.EQ | exp.NullSafeEQ)
+    return bool(is_equal and compared.this.find(exp.Column) and compared.expression.find(exp.Column))
+
+
 def sources(select: exp.Select) -> list[exp.Expr]:
     """Return the relations of a SELECT."""
     parts = [select.args.get("from_"), *(select.args.get("joins") or ())]

@@ -367,6 +367,9 @@ def test_what_is_written_instead_is_right(engine: QueryEngine) -> None:
 )
 def test_totals_over_constants(engine: QueryEngine, judge: duckdb.DuckDBPyConnection, groups: str) -> None:
     assert_judged(engine, judge, f"SELECT n, s, count(*) AS c {groups} ORDER BY n, s, c")
+    levels = "grouping(n) + grouping(s)"
+    order = f"ORDER BY {levels} DESC, CASE WHEN {levels} = 0 THEN n END, n, s, c"
+    assert_judged(engine, judge, f"SELECT {levels} AS g, n, s, count(*) AS c {groups} {order}")
 
 
 @pytest.mark.parametrize("groups", ["ROLLUP (k, s)", "CUBE (s, k)", "GROUPING SETS ((k), (s), ())"])
