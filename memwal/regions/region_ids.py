@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, Final, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias
 
 import lance
 import pyarrow as pa
@@ -73,7 +73,7 @@ def derive_region_id(
 
 
 def derive_own_region_id(spec: RegionSpec | None, raw: RawValues, table_id: str = "") -> str:
-    """Return the id of a region that LanceDB can't write, or of one from version 0.6 or older.
+    """Return the id of a region that LanceDB can't write.
 
     Args:
         spec: as above.
@@ -128,63 +128,6 @@ def can_be_identity_region(spec: RegionSpec, region_id: str) -> bool:
     return field is not None and field.transform == "identity" and uuid.UUID(region_id).version == 5
 
 
-class NamedRegion(Protocol):
-    """The recorded identity of a region, in its manifest or elsewhere."""
-
-    @property
-    def region_id(self) -> str:
-        """UUID in its usual text form."""
-
-    @property
-    def region_spec_id(self) -> int:
-        """Spec that governs the region; 0 for a region made by hand."""
-
-    @property
-    def region_values(self) -> Mapping[str, bytes]:
-        """Raw value by field id; empty if none are recorded."""
-
-
-Region = TypeVar("Region", bound=NamedRegion)
-
-
-def find_duplicate_regions(
-    specs: Iterable[RegionSpec], regions: Iterable[Region]
-) -> tuple[tuple[Region, Region], ...]:
-    """Return pairs of regions with the same values: the other one, and LanceDB's.
-
-    The former are regions that this project named before it knew LanceDB's ids.
-
-    Args:
-        specs: all region specs of the table.
-        regions: with different ids.
-    """
-    by_id = {region.spec_id: region for region in specs}
-    if len(by_id) != 1 or _LANCEDB_SPEC not in by_id or _find_lancedb_field(by_id[_LANCEDB_SPEC]) is None:
-        return ()
-    spec = by_id[_LANCEDB_SPEC]
-    (field,) = spec.fields
-    regions_by_id = {region.region_id: region for region in regions}
-    duplicates = []
-    for region in regions_by_id.values():
-        raw = region.region_values.get(field.field_id)
-        if raw is None or region.region_spec_id != spec.spec_id:
-            continue
-        lancedb_id = derive_lancedb_region_id(spec, (raw,))
-        if lancedb_id is not None and lancedb_id != region.region_id and lancedb_id in regions_by_id:
-            duplicates.append((region, regions_by_id[lancedb_id]))
-    return tuple(duplicates)
-
-
-def is_retired(manifest: RegionManifest, merged: int) -> bool:
-    """Return whether the region takes no writes any more and all its listed generations are merged.
-
-    Args:
-        manifest: of the region.
-        merged: newest generation of it that the base table contains; 0 for none.
-    """
-    return manifest.sealed and not manifest.unmerged_generations(merged)
-
-
 def is_drained(storage: Storage, manifest: RegionManifest, merged: int) -> bool:
     """Return whether all rows of a region are merged and it takes no writes any more.
 
@@ -196,24 +139,10 @@ def is_drained(storage: Storage, manifest: RegionManifest, merged: int) -> bool:
     Raises:
         LanceGatewayError: the log can't be read.
     """
-    return is_given_up(manifest, merged) or (
-        is_retired(manifest, merged) and not has_unflushed_rows(storage, manifest)
-    )
-
-
-def describe_duplicate_region(table: str, region_id: str, lancedb_id: str) -> str:
-    """Return the error text for a table that has rows of one region under two ids.
-
-    Args:
-        table: its name or location.
-        region_id: that is not LanceDB's.
-        lancedb_id: that is.
-    """
-    return (
-        f"{table}: one region has two ids, {region_id} and {lancedb_id} (LanceDB's), and no file says which "
-        "of two rows of a key is the newer one. Run 'lance-gateway pipeline merge' for this table: it finds "
-        f"out, and moves all rows to {lancedb_id}"
-    )
+    if is_given_up(manifest, merged):
+        return True
+    takes_no_writes = manifest.sealed and not manifest.unmerged_generations(merged)
+    return takes_no_writes and not has_unflushed_rows(storage, manifest)
 
 
 def _find_lancedb_field(spec: RegionSpec) -> RegionField | None:

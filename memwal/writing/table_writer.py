@@ -163,8 +163,6 @@ class TableWriter:
         try:
             if regions is None:
                 regions = self._open_table().regions.list_existing()
-            else:  # Whether the table is still there is looked at when they are claimed.
-                (self._opened or self._open_table()).regions.check(regions)
             for region_id in sorted(set(regions)):
                 with suppress(SealedError):  # Nobody writes to it, so it need not be held.
                     held.claim(region_id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -175,14 +175,6 @@ def merge(
     region: Annotated[
         list[str] | None, typer.Option(metavar="ID", help="Merge these regions only; may be repeated.")
     ] = None,
-    newer: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="ID",
-            help="Where a region has two ids and no time tells which of two rows is newer: that of this id; "
-            "may be repeated.",
-        ),
-    ] = None,
     min_generations: Annotated[
         int | None, typer.Option(help="Merge tables with so many pending generations.")
     ] = None,
@@ -235,7 +227,7 @@ def merge(
         with open_runner(master, archive) as runner:
 
             def one(table: LakeTable) -> None:
-                chosen = {"regions": region or (), "newer": newer or ()}
+                chosen = {"regions": region or ()}
                 with tracker.track("merge", table.name) as progress:
                     report = run(table, policies.merge, runner=runner, progress=progress, **chosen)
                 typer.echo(json.dumps(_facts(report)) if as_json else _line(report))
@@ -252,15 +244,11 @@ def _facts(report: MergeReport) -> dict[str, object]:
         "upserted": report.upserted,
         "deleted": report.deleted,
         "left": report.left,
-        "united": report.united,
         "seconds": round(report.seconds, 3),
     }
 
 
 def _line(report: MergeReport) -> str:
-    if report.united:
-        united = f"{report.table}: {format_count(report.united, 'region')} had two ids and one now"
-        return f"{united}\n{_line(replace(report, united=0))}"
     if report.left:
         pending = format_count(report.left, "generation")
         return f"{report.table}: {pending} pending, which is less than what was asked for"

@@ -22,7 +22,6 @@ from lance_gateway.pipeline.merging.batches import (
 from lance_gateway.pipeline.merging.committing import CommitOptions, MergedBatch, commit
 from lance_gateway.pipeline.merging.generations import MergedMeanwhileError
 from lance_gateway.pipeline.merging.moving import move_batches
-from lance_gateway.pipeline.merging.uniting import unite
 from lance_gateway.pipeline.merging.winners import Prefix, Winners, check_key, find_winners
 
 _FRUITLESS_ROUNDS = 8
@@ -37,14 +36,12 @@ class MergeReport:
         batches: merged batches, one per commit.
         left: generations that stay pending by the policy.
         seconds: duration.
-        united: regions that had two ids and have one now.
     """
 
     table: str
     batches: tuple[MergedBatch, ...]
     left: int
     seconds: float
-    united: int = 0
 
     @property
     def generations(self) -> int:
@@ -73,13 +70,11 @@ def merge(
     policy: MergePolicy | None = None,
     *,
     regions: Collection[str] = (),
-    newer: Collection[str] = (),
     runner: Runner | None = None,
     progress: Progress = ignore_progress,
 ) -> MergeReport:
     """Merge the generations that are pending when the job begins.
 
-    Regions with two ids are united first, whatever the policy says, since they can't be read until then.
     Without a key, rows are appended as they are.
     The runner finds the newest rows of each region; this process commits the batches one after another. The
     job can be repeated after a failure, and run beside other jobs.
@@ -88,36 +83,29 @@ def merge(
         table: table to merge.
         policy: when to merge, and how much in one commit.
         regions: ids of the regions to merge; () for all.
-        newer: ids of regions whose rows are newer than rows of the same region under another id, if times of
-            log entries don't decide it.
         runner: runs the search for the newest rows.
         progress: counts generations.
 
     Raises:
         NotFoundError: a region does not exist.
-        PreconditionError: a region has two ids, and it is not known which of its rows are newer.
         UnsupportedError: the table has a key that can't be compared.
     """
     began = time.monotonic()
     policy = policy or MergePolicy()
     state = TableState.read(table)
-    _check_regions(state, (*regions, *newer))
+    _check_regions(state, regions)
     state.check_numbering()
-    united = unite(state, newer)
-    if united:
-        state = TableState.read(table)
-        state.check_numbering()
     forget_merged(table.storage, state.details.merged_generations)
     pending = _find_pending(state, regions)
     if not pending:
-        return MergeReport(table.name, (), 0, time.monotonic() - began, united)
+        return MergeReport(table.name, (), 0, time.monotonic() - began)
     schema = table.dataset(state.version).schema
     has_key = bool(list_key_columns(schema))
     if has_key:
         check_key(table, schema)
     weights = weigh(table, pending)
     if find_merge_reason(table, pending, weights, policy) is None:
-        return MergeReport(table.name, (), len(weights), time.monotonic() - began, united)
+        return MergeReport(table.name, (), len(weights), time.monotonic() - began)
     until = {region_id: generations[-1].generation for region_id, generations in pending.items()}
     merged: list[MergedBatch] = []
     with progress(f"merge {table.name}", len(weights), "generation") as advance:
@@ -132,7 +120,7 @@ def merge(
             for batch in committed:
                 merged.append(batch)
                 advance(batch.count)
-    return MergeReport(table.name, tuple(merged), 0, time.monotonic() - began, united)
+    return MergeReport(table.name, tuple(merged), 0, time.monotonic() - began)
 
 
 def _check_regions(state: TableState, regions: Collection[str]) -> None:

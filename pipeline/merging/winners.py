@@ -99,7 +99,7 @@ def _compute_winners(table: LakeTable, prefix: Prefix) -> Winners:
     key_fields = [pa.field(str(by_name[name].field_id), by_name[name].type) for name in key]
     schema = pa.schema([*key_fields, pa.field(TOMBSTONE, pa.bool_())])
     parts = table.storage.each(
-        lambda generation: read_keys(table, prefix.region_id, generation, schema), prefix.generations
+        lambda generation: _read_keys(table, prefix.region_id, generation, schema), prefix.generations
     )
     sizes = tuple(part.num_rows for part in parts)
     rows = pa.concat_tables(parts)
@@ -128,7 +128,9 @@ def check_key(table: LakeTable, schema: pa.Schema) -> tuple[str, ...]:
     return key
 
 
-def read_keys(table: LakeTable, region_id: str, generation: FlushedGeneration, schema: pa.Schema) -> pa.Table:
+def _read_keys(
+    table: LakeTable, region_id: str, generation: FlushedGeneration, schema: pa.Schema
+) -> pa.Table:
     """Read the keys and tombstones of a generation, in order.
 
     Args:

@@ -12,7 +12,6 @@ from lance_gateway.memwal.base.index_details import (
 )
 from lance_gateway.memwal.errors import CorruptDataError, LanceGatewayError
 from lance_gateway.memwal.regions.manifest import RegionManifest, list_regions, read_latest_manifests
-from lance_gateway.memwal.regions.region_ids import find_duplicate_regions, is_retired
 from lance_gateway.memwal.regions.wal import find_last_wal_position, read_wal_entry, wal_entry_path
 from lance_gateway.memwal.storage.files import Storage, generation_directory
 from lance_gateway.pipeline.jobs.lake import LakeTable, RegionState
@@ -36,8 +35,6 @@ class RegionStatus:
         merged_listed: generations that are merged and wait to be cleaned up.
         unflushed_entries: entries of its log that no generation has.
         is_sealed: whether writers may no longer claim it.
-        lancedb_id: the id under which LanceDB has the same region, and which of their rows are newer is not
-            known: a merge finds out. None for all other regions.
     """
 
     region_id: str
@@ -51,7 +48,6 @@ class RegionStatus:
     merged_listed: int
     unflushed_entries: int
     is_sealed: bool
-    lancedb_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,12 +129,6 @@ def read_status(table: LakeTable, *, now: Callable[[], float] = time.time) -> Ta
     base = read_base_manifest(storage, dataset.version)
     merged = list_merged_generations(base.details)
     regions = [RegionState(manifest, merged.get(manifest.region_id, 0)) for manifest in manifests]
-    specs = base.details.region_specs if base.details else ()
-    second = {
-        one.region_id: other.region_id
-        for one, other in find_duplicate_regions(specs, manifests)
-        if not is_retired(one, merged.get(one.region_id, 0))
-    }
     moment = now()
     waiting = _waiting(storage, regions, moment)
     try:
@@ -162,7 +152,6 @@ def read_status(table: LakeTable, *, now: Callable[[], float] = time.time) -> Ta
                 region,
                 waiting.get(region.region_id, _NOTHING),
                 unflushed.get(region.region_id, 0),
-                second.get(region.region_id),
             )
             for region in regions
         ),
@@ -182,9 +171,7 @@ class _Waiting:
 _NOTHING = _Waiting(0, 0, None)
 
 
-def _region_status(
-    region: RegionState, waiting: _Waiting, unflushed: int, lancedb_id: str | None
-) -> RegionStatus:
+def _region_status(region: RegionState, waiting: _Waiting, unflushed: int) -> RegionStatus:
     manifest = region.manifest
     return RegionStatus(
         region_id=manifest.region_id,
@@ -198,7 +185,6 @@ def _region_status(
         merged_listed=len(region.done),
         unflushed_entries=unflushed,
         is_sealed=manifest.sealed,
-        lancedb_id=lancedb_id,
     )
 
 

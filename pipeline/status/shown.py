@@ -187,9 +187,7 @@ def _regions(status: TableStatus) -> Table:
 
 def _of(region: RegionStatus) -> tuple[str, ...]:
     return (
-        str(region.writer_epoch)
-        + (" sealed" if region.is_sealed else "")
-        + (" two ids" if region.lancedb_id else ""),
+        str(region.writer_epoch) + (" sealed" if region.is_sealed else ""),
         str(region.current_generation),
         str(region.merged_generation),
         str(region.pending_generations),

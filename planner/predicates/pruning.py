@@ -28,7 +28,7 @@ import pyarrow as pa
 
 from lance_gateway.memwal.base.index_details import RegionSpec
 from lance_gateway.memwal.regions.manifest import RegionManifest
-from lance_gateway.memwal.regions.region_ids import find_duplicate_regions, infer_region_values
+from lance_gateway.memwal.regions.region_ids import infer_region_values
 from lance_gateway.memwal.regions.region_snapshots import RegionSnapshot
 from lance_gateway.planner.predicates.predicate import Predicate, describe
 from lance_gateway.planner.predicates.region_fields import FieldSet, SpecField, decode_recorded_keys
@@ -53,11 +53,9 @@ class RegionAssignments:
 
     Attributes:
         regions: their specs and values.
-        has_doubles: whether two of them are one, under two ids.
     """
 
     regions: tuple[RegionAssignment, ...] = ()
-    has_doubles: bool = False
     _recorded: dict[RegionSpec, RecordedValues] = field(default_factory=dict, init=False, repr=False)
 
     @staticmethod
@@ -73,7 +71,7 @@ class RegionAssignments:
             specs: of the table.
             found: region id -> values that were found out otherwise, where the manifest records none.
         """
-        by_id, every = {spec.spec_id: spec for spec in specs}, tuple(sources)
+        by_id = {spec.spec_id: spec for spec in specs}
 
         def values(one: RegionManifest | RegionSnapshot) -> Mapping[str, bytes]:
             if one.region_values:
@@ -84,8 +82,7 @@ class RegionAssignments:
             )
 
         return RegionAssignments(
-            tuple(RegionAssignment(one.region_id, one.region_spec_id, values(one)) for one in every),
-            has_doubles=bool(find_duplicate_regions(by_id.values(), every)),
+            tuple(RegionAssignment(one.region_id, one.region_spec_id, values(one)) for one in sources)
         )
 
     @cached_property

@@ -24,9 +24,7 @@ def find_reason_not_to_prune(
     if not settings.region_pruning or Shortcut.REGION_PRUNING not in settings.shortcuts:
         return "region pruning is off"
     if looks_up:
-        # A region with two ids is refused, so it is not read in vain.
-        is_cheap = len(regions.regions) <= FEW_REGIONS and not regions.has_doubles
-        return "few regions, key filters decide" if is_cheap else ""
+        return "few regions, key filters decide" if len(regions.regions) <= FEW_REGIONS else ""
     return "" if has_conditions else "no predicate"
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,7 +20,6 @@ from lance_gateway.memwal.regions.manifest import (
     RegionManifest,
     commit_manifest,
     list_regions,
-    manifest_path,
     read_latest_manifest,
     read_latest_manifests,
 )
@@ -31,7 +29,6 @@ from lance_gateway.memwal.regions.region_ids import (
     derive_lancedb_region_id,
     derive_own_region_id,
     derive_region_id,
-    describe_duplicate_region,
     find_region_values,
     is_drained,
 )
@@ -93,11 +90,6 @@ class Regions:
         self._lock = threading.Lock()
         self._reading = reading
         self._known: dict[RawValues, str] = {}
-        # Region id -> LanceDB's id for the same region, of those that have another.
-        self._elsewhere: dict[str, str] = {}
-        self._looked_elsewhere: dict[str, float] = {}
-        # Region id -> what is wrong with it: rows lie under LanceDB's id, too.
-        self._doubled: dict[str, str] = {}
         self._sole: str | None = None
         self._encoded: dict[tuple[str, int], bytes] = {}
         self._has_looked = False
@@ -120,20 +112,7 @@ class Regions:
             if self._spec is None:
                 return tuple(one for one in (self._find_only_region(),) if one in list_regions(self._storage))
             self._load_regions()
-            found = (self._sole,) if self._sole is not None else tuple(sorted(self._known.values()))
-        self._check_not_duplicate(found)
-        return found
-
-    def check(self, region_ids: Collection[str]) -> None:
-        """Refuse regions that are known to have rows under two ids.
-
-        Raises:
-            PreconditionError: one has.
-        """
-        if self._elsewhere and self._has_lancedb_duplicate(region_ids):
-            with self._lock:
-                self._load_regions()
-            self._check_not_duplicate(region_ids)
+            return (self._sole,) if self._sole is not None else tuple(sorted(self._known.values()))
 
     def route(self, columns: Mapping[int, pa.Array], rows: int) -> RoutedRows:
         """Return the regions of rows; create missing regions.
@@ -143,8 +122,7 @@ class Regions:
             rows: their length.
 
         Raises:
-            PreconditionError: regions exist of which nobody recorded which rows they hold, or one has rows
-                under two ids.
+            PreconditionError: regions exist of which nobody recorded which rows they hold.
         """
         if self._spec is None:
             with self._lock:
@@ -156,11 +134,6 @@ class Regions:
             return RoutedRows((self._sole,))
         raw_of, codes = self._find_distinct_values(columns, rows)
         ids = self._find_or_create_ids(raw_of)
-        if self._elsewhere and self._has_lancedb_duplicate(ids):
-            with self._lock:
-                self._load_regions()
-            ids = self._find_or_create_ids(raw_of)
-            self._check_not_duplicate(ids)
         if len(raw_of) == 1:
             return RoutedRows((ids[0],))
         order = np.argsort(codes, kind="stable")
@@ -234,15 +207,9 @@ class Regions:
         elif unknown:
             raise self._unknown_values_error(unknown)
         self._check_not_restarted([duplicate for duplicates in known.values() for duplicate in duplicates])
-        self._doubled = {}
         self._known = {
             **self._known,
             **{raw: self._choose_region(raw, duplicates) for raw, duplicates in known.items()},
-        }
-        self._elsewhere = {
-            region_id: lancedb_id
-            for raw, region_id in self._known.items()
-            if (lancedb_id := self._lancedb_id(raw)) is not None and lancedb_id != region_id
         }
         self._has_looked = True
 
@@ -275,40 +242,13 @@ class Regions:
         return raw if is_own and manifest.region_spec_id == self._spec_id else None
 
     def _choose_region(self, raw: RawValues, manifests: Sequence[RegionManifest]) -> str:
-        """Return the region that takes rows of these values: LanceDB's if no other has unmerged rows."""
+        """Return the region that takes rows of these values: LanceDB's if there is one."""
+        ids = [manifest.region_id for manifest in manifests]
         lancedb_id = self._lancedb_id(raw)
-        others = [manifest for manifest in manifests if manifest.region_id != lancedb_id]
-        if lancedb_id is None or not others or len(others) == len(manifests) or not self._keyed:
-            return manifests[-1].region_id
-        for manifest in others:
-            if not self._is_drained(manifest):
-                self._doubled[manifest.region_id] = describe_duplicate_region(
-                    self._storage.uri, manifest.region_id, lancedb_id
-                )
-                return manifest.region_id
-        return lancedb_id
-
-    def _check_not_duplicate(self, region_ids: Collection[str]) -> None:
-        for region_id in region_ids:
-            if (reason := self._doubled.get(region_id)) is not None:
-                raise PreconditionError(reason)
+        return lancedb_id if lancedb_id in ids else ids[-1]
 
     def _lancedb_id(self, raw: RawValues) -> str | None:
         return None if self._spec is None else derive_lancedb_region_id(self._spec, raw, self._reading)
-
-    def _has_lancedb_duplicate(self, region_ids: Collection[str]) -> bool:
-        """Return whether LanceDB has created one of these regions under its own id; once a second on S3."""
-        now, trusted = time.monotonic(), self._storage.backend.identity_seconds
-        asked = {
-            named
-            for region_id in region_ids
-            if (named := self._elsewhere.get(region_id)) is not None
-            and now - self._looked_elsewhere.get(named, float("-inf")) >= trusted
-        }
-        if any(self._storage.exists(*(manifest_path(one, 1) for one in asked))):
-            return True
-        self._looked_elsewhere.update(dict.fromkeys(asked, now))
-        return False
 
     def _is_harmless(self, manifest: RegionManifest) -> bool:
         """Return whether a region of unknown values has no unmerged rows, and can't get rows of others."""

@@ -1,20 +1,15 @@
-"""Takes snapshots of a table, and finds its regions.
-
-LanceDB's way of naming regions is that of `region_ids`. A table that was written before this project
-knew it may have one region under two ids. Which of two rows of a key is the newer one is then not recorded,
-so the table is not read until `lance-gateway pipeline merge` has found out.
-"""
+"""Takes snapshots of a table, and finds its regions."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lance_gateway.execnodes.storage.data_files import Place
 from lance_gateway.memwal.base.index_details import MemWalIndexDetails, RegionSpec
-from lance_gateway.memwal.errors import LanceGatewayError, PreconditionError, UnavailableError
+from lance_gateway.memwal.errors import LanceGatewayError, UnavailableError
 from lance_gateway.memwal.regions.generation_numbers import RegionMismatchError, check_generations
 from lance_gateway.memwal.regions.manifest import (
     FlushedGeneration,
@@ -25,10 +20,7 @@ from lance_gateway.memwal.regions.manifest import (
 )
 from lance_gateway.memwal.regions.region_ids import (
     can_be_identity_region,
-    describe_duplicate_region,
-    find_duplicate_regions,
     find_region_values,
-    is_retired,
 )
 from lance_gateway.memwal.regions.region_snapshots import read_region_snapshots
 from lance_gateway.memwal.storage.files import Storage
@@ -195,10 +187,6 @@ class Snapshots:
                 is_remembered = consistency == "snapshot"
                 generations = self._open_unmerged(base, manifest, newest_merged, is_remembered=is_remembered)
             regions[region_id] = RegionSnapshot(region_id, generations, tail, manifest, newest_merged)
-        if base.details is not None and base.primary_key:
-            unflushed = {region_id for region_id, one in regions.items() if one.tail is not None}
-            found = {region_id: manifests.get(region_id) for region_id in needed}
-            check_ids(self._name, state, base.details, found, unflushed)
         return _reuse_last(last, base, regions)
 
     def _find_given_up(
@@ -335,51 +323,6 @@ def find_named_values(
             one.region_id: values for (_, one), values in zip(asked, found, strict=True) if values
         }
     return state.named
-
-
-def check_ids(
-    name: str,
-    state: TableState | None,
-    details: MemWalIndexDetails,
-    manifests: Mapping[str, RegionManifest | None],
-    unflushed: Collection[str] = (),
-) -> None:
-    """Refuse to read a region that has rows under two ids.
-
-    Args:
-        name: of the table.
-        state: of the table; None where none is kept.
-        details: its MemWAL index.
-        manifests: of the regions that are read.
-        unflushed: ids of those that have rows in their logs.
-
-    Raises:
-        PreconditionError: one has.
-    """
-    if len(manifests) < 2:
-        return
-    for own_id, lancedb_id in _find_double_ids(state, details, manifests):
-        own = manifests[own_id]
-        merged = details.newest_merged(own_id)
-        if own is not None and (own_id in unflushed or not is_retired(own, merged)):
-            raise PreconditionError(describe_duplicate_region(f"table {name!r}", own_id, lancedb_id))
-
-
-def _find_double_ids(
-    state: TableState | None, details: MemWalIndexDetails, manifests: Mapping[str, RegionManifest | None]
-) -> tuple[tuple[str, str], ...]:
-    """Return pairs of ids of one region: the other one, and LanceDB's."""
-    asked = None if state is None else (state.recorded_state, details.region_specs, tuple(manifests))
-    if state is not None and state.doubled[0] == asked:
-        return state.doubled[1]
-    present = [manifest for manifest in manifests.values() if manifest is not None]
-    found = tuple(
-        (one.region_id, other.region_id)
-        for one, other in find_duplicate_regions(details.region_specs, present)
-    )
-    if state is not None:
-        state.doubled = asked, found
-    return found
 
 
 def _has_same_assignment(one: RegionManifest, other: RegionManifest) -> bool:

@@ -255,7 +255,6 @@ class Table:
 
         Raises:
             GenerationVanishedError: a generation that no base version contains is gone.
-            PreconditionError: a region has rows under two ids.
             LanceGatewayError: something can't be read.
         """
         after = math.inf

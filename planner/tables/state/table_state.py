@@ -60,7 +60,6 @@ class TableState:
         recorded_state: replaced whenever the values that regions record change.
         assigned: region assignments, with the `recorded_state` and specs that they were computed from.
         named: region id -> values of regions that record none and that LanceDB named by a value.
-        doubled: pairs of ids of one region, with the state, specs and regions that they were computed from.
         remembered: regions that the MemWAL index remembers.
         checked: base version and manifests that were found to agree, and ids of regions that were given up.
     """
@@ -73,7 +72,6 @@ class TableState:
     recorded_state: object = field(default_factory=object)
     assigned: tuple[object, tuple[RegionSpec, ...], RegionAssignments] = (None, (), RegionAssignments())
     named: dict[str, Mapping[str, bytes]] = field(default_factory=dict)
-    doubled: tuple[object, tuple[tuple[str, str], ...]] = (None, ())
     remembered: RememberedRegions | None = None
     checked: tuple[BaseTable | None, Sequence[RegionManifest], frozenset[str]] = (None, (), frozenset())
 

@@ -3,15 +3,12 @@
 import pytest
 
 from lance_gateway.memwal.base.index_details import RegionField, RegionSpec
-from lance_gateway.memwal.regions.manifest import RegionManifest
 from lance_gateway.memwal.regions.region_ids import (
     can_be_identity_region,
     derive_lancedb_region_id,
     derive_own_region_id,
     derive_region_id,
-    find_duplicate_regions,
     infer_region_values,
-    is_retired,
 )
 from lance_gateway.memwal.transforms.buckets import BucketHash
 
@@ -65,19 +62,3 @@ def test_lancedb_knows_one_reading_of_bucket_and_specs_of_one_field():
     assert derive_lancedb_region_id(BUCKET, (raw(0),), BucketHash.SPECIFICATION) is None
     two = RegionSpec(1, (*BUCKET.fields, RegionField("y", (1,), "year", None, "int32")))
     assert derive_lancedb_region_id(two, (raw(0), raw(2020))) is None
-
-
-def test_regions_of_the_same_value_are_found_where_one_is_lancedbs():
-    own, other = derive_own_region_id(BUCKET, (raw(0),)), derive_own_region_id(BUCKET, (raw(1),))
-    named = derive_lancedb_region_id(BUCKET, (raw(0),))
-    assert named is not None
-    manifests = [
-        RegionManifest(own, 1, 0, 0, 0, 1, (), 1, {"bucket": raw(0)}),
-        RegionManifest(other, 1, 0, 0, 0, 1, (), 1, {"bucket": raw(1)}),
-        RegionManifest(named, 1, 0, 0, 0, 1, (), 1),
-    ]
-    ((found, lancedb),) = find_duplicate_regions([BUCKET], manifests)
-    assert (found.region_id, lancedb.region_id) == (own, named)
-    assert not is_retired(found, 0)
-    assert find_duplicate_regions([BUCKET], manifests[:2]) == ()
-    assert find_duplicate_regions([BUCKET, RegionSpec(2, BUCKET.fields)], manifests) == ()

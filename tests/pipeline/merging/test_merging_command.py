@@ -50,7 +50,6 @@ def test_json_says_the_same(root: Path):
         "upserted": 2,
         "deleted": 1,
         "left": 0,
-        "united": 0,
     }
 
 

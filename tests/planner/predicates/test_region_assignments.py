@@ -149,10 +149,3 @@ class TestWhatIsNotRecorded:
     def test_ids_tell_nothing_under_a_spec_that_lancedb_does_not_write(self, spec_id: int) -> None:
         third = self.named(3)
         assert self.of(RegionManifest(third, 1, 0, 0, 0, 1, (), spec_id)) == {third: {}}
-
-    def test_a_region_may_have_two_ids(self) -> None:
-        first = RegionManifest(FIRST, 1, 0, 0, 0, 1, (), 1, {"bucket": encode_raw_value(3, 4)})
-        second = RegionManifest(self.named(3), 1, 0, 0, 0, 1, (), 1)
-        assert RegionAssignments.of((first, second), (self.BUCKET,)).has_doubles
-        assert not RegionAssignments.of((first, second)).has_doubles
-        assert not RegionAssignments.of((first,), (self.BUCKET,)).has_doubles

@@ -37,7 +37,6 @@ from lance_gateway.planner.tables.sources.generations import GenerationVanishedE
 from lance_gateway.planner.tables.sources.keys import KeyPlaces
 from lance_gateway.planner.tables.sources.log_tail import Tail
 from lance_gateway.planner.tables.sources.snapshot import Consistency, RegionSnapshot, TableSnapshot
-from lance_gateway.planner.tables.state.snapshots import check_ids
 from lance_gateway.planner.tables.state.table import Table
 
 
@@ -108,16 +107,13 @@ class PastTable(Table):
         """Return the base version and the generations on top of it.
 
         Raises:
-            PreconditionError: a generation that the version needs was cleaned up, or a region had two ids.
+            PreconditionError: a generation that the version needs was cleaned up.
             LanceGatewayError: something can't be read.
         """
         del consistency, max_staleness_ms
         merged = self._base.merged_generations
         found = {}
         needed_ids = tuple(regions)
-        if self._base.details is not None and self._base.primary_key:
-            then = {region_id: self._manifests.get(region_id) for region_id in needed_ids}
-            check_ids(self.name, None, self._base.details, then)
         for region_id in needed_ids:
             manifest = self._manifests.get(region_id)
             newest_merged = merged.get(region_id, 0)
