@@ -26,7 +26,7 @@ PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11; do \
 # that they start and the next run would have to compile them again.
 export PYTHONDONTWRITEBYTECODE :=
 
-SOURCES := benchmarks dbt-lance-gateway docs/site examples execnodes gateway lance_gateway memwal pipeline planner protos sqlalchemy_lance_gateway superset-lance-gateway tests
+SOURCES := benchmarks docs/site examples execnodes gateway integrations lance_gateway memwal pipeline planner protos sqlalchemy_lance_gateway tests
 
 .PHONY: help demo test test-fast jdbc-drivers dbt-environment superset-environment soak mutants bench lint format docs console protos lock clean
 

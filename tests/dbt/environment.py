@@ -7,7 +7,7 @@ import sys
 
 from tests.support.processes.environments import ROOT, Environment
 
-DBT = Environment("dbt", ROOT / "dbt-lance-gateway", ROOT / ".dbt-environment")
+DBT = Environment("dbt", ROOT / "integrations/dbt-lance-gateway", ROOT / ".dbt-environment")
 
 if __name__ == "__main__":
     sys.exit(DBT.main())

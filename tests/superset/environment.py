@@ -9,7 +9,7 @@ from tests.support.processes.environments import ROOT, Environment
 
 SUPERSET = Environment(
     "Superset",
-    ROOT / "superset-lance-gateway",
+    ROOT / "integrations/superset-lance-gateway",
     ROOT / ".superset-environment",
     # Superset 6.1 does not start with a newer one, and imports cachetools without asking for it.
     pinned=("flask-caching<2.4", "cachetools"),
