@@ -62,7 +62,7 @@ def run_families(settings: BenchSettings, names: tuple[str, ...] = (), out: Path
     """Run the named families (or all), print findings and keep the report current.
 
     Raises:
-        InvalidInputError: For a name that is no family's.
+        InvalidInputError: For a name that is not a family's.
     """
     unknown = [name for name in names if name not in FAMILIES]
     if unknown:

@@ -48,17 +48,17 @@ DEFAULTS = SessionSettings()
 
 def _parse_text(value: object) -> str:
     if not isinstance(value, str):
-        raise InvalidInputError(f"{value!r} is no text")
+        raise InvalidInputError(f"{value!r} is not text")
     return value
 
 
 def _parse_number(value: object) -> int:
-    # Drivers that only set strings spell numbers as text; bool is a subclass of int and is no number here.
+    # Drivers that only set strings spell numbers as text; bool is a subclass of int and is not a number here.
     number = value
     if isinstance(value, str) and len(value) < 20 and value.isascii() and value.isdigit():
         number = int(value)
     if isinstance(number, bool) or not isinstance(number, int) or number >= 1 << 63:
-        raise InvalidInputError(f"{value!r} is no whole number of 64 bits")
+        raise InvalidInputError(f"{value!r} is not a whole number of 64 bits")
     return number
 
 

@@ -24,7 +24,7 @@ def parse_seconds(value: object) -> object:
     (90.0, 0.25, 3)
 
     Raises:
-        ValueError: the text is no duration.
+        ValueError: the text is not a duration.
     """
     return _parse_amount(value, _SECONDS, "duration") if isinstance(value, str) else value
 
@@ -36,7 +36,7 @@ def parse_size(value: object) -> object:
     (67108864, 1500, 3)
 
     Raises:
-        ValueError: the text is no size.
+        ValueError: the text is not a size.
     """
     return int(_parse_amount(value.lower(), _BYTES, "size")) if isinstance(value, str) else value
 
@@ -71,6 +71,6 @@ def parse_count(text: str) -> int:
 def _parse_amount(text: str, units: Mapping[str, float], quantity: str) -> float:
     match = _AMOUNT.fullmatch(text)
     if match is None or match[2] not in units:
-        msg = f"it is no {quantity}"
+        msg = f"it is not a {quantity}"
         raise ValueError(msg)
     return float(match[1]) * units[match[2]]

@@ -18,7 +18,7 @@ from tests.support.processes.servers import GatewayProcess
 from tests.support.processes.writer_process import WriterProcess
 from tests.support.specification import find_functions, list_proven, watch_calls
 
-# A machine that has much else to do is no failure.
+# A machine that has much else to do is not a failure.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
 

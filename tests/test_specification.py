@@ -35,7 +35,7 @@ def test_every_subject_has_rules():
 @pytest.mark.parametrize("dotted", sorted({rule.function for rule in RULES}))
 def test_a_named_function_exists(dotted: str):
     found = resolve(dotted)
-    assert callable(found) or isinstance(found, staticmethod), f"{dotted} is no function and no class"
+    assert callable(found) or isinstance(found, staticmethod), f"{dotted} is not a function and no class"
     assert find_functions(dotted), f"{dotted} has no code of its own that a test could run"
     # A name that a module merely imports would hide where the rule stands.
     module = inspect.getmodule(inspect.unwrap(found.__func__ if isinstance(found, staticmethod) else found))

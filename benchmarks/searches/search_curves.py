@@ -52,7 +52,7 @@ def _plot_by_effort(context: BenchContext, table: SearchTable) -> Iterator[Findi
     merged = ensure_merged(table)
     labels = {
         "gateway": "Lance Gateway",
-        "merged": "Lance, all rows merged and indexed anew",
+        "merged": "Lance, all rows merged and indexed again",
         "planner": "Lance's LSM planner",
         "planner, more": f"Lance's LSM planner, {_OVERFETCH:.0f} x candidates",
     }

@@ -16,7 +16,7 @@ from benchmarks.tables.search_table import K, SearchTable, ensure_merged
 
 
 def run(context: BenchContext) -> Iterator[Finding]:
-    """Search for two or three words; every ranking must equal that of all rows merged and indexed anew.
+    """Search for two or three words; every ranking must equal that of all rows merged and indexed again.
 
     The base alone ranks stale rows, by statistics of stale rows: a floor, not a peer. Lance has no full-text
     search over generations in Python.
@@ -61,7 +61,7 @@ def _measure_in_process(context: BenchContext, table: SearchTable) -> Iterator[F
         "x",
         Bar(3),
         f"{p99} against {format_milliseconds(samples.percentile_ms('base', 99))}; "
-        "every ranking equals that of all rows merged and indexed anew",
+        "every ranking equals that of all rows merged and indexed again",
     )
     against = f"base only, warm {format_milliseconds(other)}"
     yield Finding(

@@ -68,7 +68,7 @@ def _measure_in_process(context: BenchContext, table: SearchTable, size: str) ->
     merged = table.compute_recall(find_keys(open_base_knn(ensure_merged(table), effort), table))
     ours, planner = recalls["gateway"], recalls["planner"]
     against = f"LsmVectorSearchPlanner {planner:.3f}, with {_OVERFETCH:.0f} times the candidates "
-    against += f"{recalls['planner, more']:.3f}; all rows merged and indexed anew {merged:.3f}"
+    against += f"{recalls['planner, more']:.3f}; all rows merged and indexed again {merged:.3f}"
     note = f"{effort.nprobes} partitions, {effort.refine_factor} times k candidates refined, by all sides"
     yield Finding(
         f"recall@{K}{size}", f"{ours:.3f}", against, ours, "recall", Bar(_LOWEST_RECALL, "at least"), note

@@ -1,4 +1,4 @@
-"""Tables that are written under measurement: made anew for each run, with regions for both sides."""
+"""Tables that are written under measurement: recreated for each run, with regions for both sides."""
 
 import shutil
 import tempfile

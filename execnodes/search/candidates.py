@@ -235,7 +235,7 @@ class LimitExec(UnaryExec):
 
     def __post_init__(self) -> None:
         if self.k < 1:
-            raise ValueError(f"k={self.k} is no number of rows to keep: give 1 or more")
+            raise ValueError(f"k={self.k} is not a number of rows to keep: give 1 or more")
 
     def describe(self) -> str:
         """Return k."""

@@ -62,7 +62,7 @@ def find_live(source: SearchSource, addresses: np.ndarray) -> np.ndarray:
 BLOCK_ROWS = 8192
 """Rows that are read together."""
 MAX_KEPT_BYTES = 64 << 20
-"""Vectors of a source that take more are read anew for every search: they would push out what others keep."""
+"""Vectors of a source that take more are read for every search: they would push out what others keep."""
 MAX_KEPT_TAIL_BYTES = 8 << 20
 """Vectors in memory that take more stay where they are: as a log tail grows, each state would be kept."""
 _OVERHEAD = 256

@@ -234,7 +234,7 @@ def _find_base(base_id: int | None, bases: Bases) -> BasePath | None:
     base = bases.get(base_id)
     if base is None:
         msg = (
-            f"a file is said to lie in base {base_id}, but the dataset has the bases {sorted(bases)}: restore"
+            f"a file is recorded in base {base_id}, but the dataset has the bases {sorted(bases)}: restore"
             " the version before"
         )
         raise CorruptDataError(msg)
@@ -247,7 +247,7 @@ MAX_SESSIONS = 64
 
 @dataclass(frozen=True, eq=False, slots=True)
 class StoredFragment:
-    """A fragment with its metadata, read once because pylance builds it anew on each access.
+    """A fragment with its metadata, read once because pylance builds it again on each access.
 
     Attributes:
         fragment_id: as Lance numbers it.

@@ -1,4 +1,4 @@
-"""What a Lance dataset stores at one version, read once: pylance converts it anew at each access."""
+"""What a Lance dataset stores at one version, read once: pylance converts it again at each access."""
 
 from __future__ import annotations
 

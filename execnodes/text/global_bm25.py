@@ -81,7 +81,7 @@ class BestDocuments:
 
     def __init__(self, k: int) -> None:
         if k < 1:
-            raise ValueError(f"k={k} is no number of documents to keep: give 1 or more")
+            raise ValueError(f"k={k} is not a number of documents to keep: give 1 or more")
         self.k = k
         self._scores = np.empty(0, dtype=np.float32)
         self._sources = np.empty(0, dtype=np.int32)

@@ -74,7 +74,7 @@ class Authenticator:
             UnavailableError: too many logins at once.
         """
         if self._passwords is None or self._issued is None:
-            raise UnauthenticatedError("this gateway knows no passwords: present a token")
+            raise UnauthenticatedError("this gateway accepts no passwords: send a token")
         if address is not None:
             self._peers.check(address)
         try:
@@ -133,7 +133,7 @@ class Authenticator:
 
     def _identify_password(self, credentials: Basic) -> Identity:
         if self._passwords is None:
-            raise UnauthenticatedError(f"this gateway knows no passwords: {self._list_methods()}")
+            raise UnauthenticatedError(f"this gateway accepts no passwords: {self._list_methods()}")
         return self._passwords.verify(credentials).to_identity("password")
 
     def _identify_token(self, token: str) -> Identity:
@@ -150,5 +150,5 @@ class Authenticator:
 
     def _list_methods(self) -> str:
         if self._passwords is None:
-            return "present a bearer token"
-        return "present a user name and password, or a bearer token"
+            return "send a bearer token"
+        return "send a user name and password, or a bearer token"

@@ -247,7 +247,7 @@ class Handshake(flight.ServerAuthHandler):
             return Basic(message.username.decode(), message.password.decode())
         except (OSError, ValueError, flight.FlightError):
             raise UnauthenticatedError(
-                "the handshake presents no user name and password: send them in an authorization header"
+                "the handshake has no user name and password: send them in an authorization header"
             ) from None
         finally:
             upload.close()

@@ -29,12 +29,12 @@ def read_toml(text: str, where: str, kind: type[M]) -> M:
     """Parse a TOML text into a model.
 
     Raises:
-        InvalidInputError: the text is no TOML or says something else; the message names the keys.
+        InvalidInputError: the text is not valid TOML or says something else; the message names the keys.
     """
     try:
         return kind.model_validate(tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
-        raise InvalidInputError(f"{where} is no TOML: {error}") from None
+        raise InvalidInputError(f"{where} is not valid TOML: {error}") from None
     except ValidationError as error:
         problems = [
             f"{'.'.join(map(str, problem['loc'])) or 'the file'}: "

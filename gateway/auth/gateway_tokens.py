@@ -173,7 +173,7 @@ def create_token(
     """Create a static token, add its digest to a token file, and return it; it is stored nowhere else.
 
     Raises:
-        InvalidInputError: there is one of that name already, or the file is no token file.
+        InvalidInputError: there is one of that name already, or the file is not a token file.
     """
     text = read_text(path) if path.exists() else ""
     if name in {token.name for token in parse_tokens(text, str(path)).values()}:

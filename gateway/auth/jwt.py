@@ -41,7 +41,7 @@ def parse_keys(text: str, where: str) -> Keys:
     """Return the signature keys of a JSON Web Key Set; skip keys of other uses and kinds.
 
     Raises:
-        InvalidInputError: the text is no key set, or holds no signature key.
+        InvalidInputError: the text is not a key set, or holds no signature key.
     """
     try:
         document = json.loads(text)
@@ -50,7 +50,9 @@ def parse_keys(text: str, where: str) -> Keys:
             entry for entry in entries if entry.get("kty") in _ASYMMETRIC and entry.get("use", "sig") == "sig"
         ]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise InvalidInputError(f'{where} is no key set: it must be JSON such as {{"keys": [...]}}') from None
+        raise InvalidInputError(
+            f'{where} is not a key set: it must be JSON such as {{"keys": [...]}}'
+        ) from None
     keys: dict[str, jwt.PyJWK] = {}
     for entry in usable:
         try:

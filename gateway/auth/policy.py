@@ -345,7 +345,7 @@ def parse_policy(text: str, where: str) -> Policy:
 _SAMPLE = "somebody"
 
 
-def find_misfits(policy: Policy, catalog: Catalog) -> list[str]:
+def find_policy_conflicts(policy: Policy, catalog: Catalog) -> list[str]:
     """Return one sentence for each role and table or view that contradict each other.
 
     Roles are looked at one by one. A combination of roles fits where each of them does, unless their masks
@@ -354,11 +354,11 @@ def find_misfits(policy: Policy, catalog: Catalog) -> list[str]:
     return [
         f"role {role!r}: {problem}"
         for role in policy.role_names
-        for problem in _find_misfits_of_role(policy, role, catalog)
+        for problem in _find_conflicts_of_role(policy, role, catalog)
     ]
 
 
-def _find_misfits_of_role(policy: Policy, role: str, catalog: Catalog) -> list[str]:
+def _find_conflicts_of_role(policy: Policy, role: str, catalog: Catalog) -> list[str]:
     access = policy.access(Identity(_SAMPLE, frozenset({role}), "none"))
     problems = []
     for name in catalog.table_names():

@@ -117,7 +117,7 @@ def parse_users(text: str, where: str) -> Users:
             other = by_certificate.setdefault(certificate, user)
             if other is not user:
                 raise InvalidInputError(
-                    f"{where}: the certificate {certificate!r} stands for the users {other.name!r} and "
+                    f"{where}: the certificate {certificate!r} is assigned to the users {other.name!r} and "
                     f"{name!r}: choose one"
                 )
     return Users(MappingProxyType(by_name), MappingProxyType(by_certificate))
@@ -132,10 +132,10 @@ def write_user(path: Path, user: User, *, replace: bool = False) -> None:
     """Add a user to a user file, and create the file if needed; comments and order are preserved.
 
     Raises:
-        InvalidInputError: the user is there already and is not to be replaced, or the file is no user file.
+        InvalidInputError: the user exists and is not to be replaced, or the file is not a user file.
     """
     if not replace and find_user(path, user.name) is not None:
-        raise InvalidInputError(f"user {user.name!r} is in {path} already: say --replace to change it")
+        raise InvalidInputError(f"user {user.name!r} is in {path} already: use --replace to change it")
     text = read_text(path) if path.exists() else ""
     document = tomlkit.parse(text)
     table = tomlkit.table()

@@ -85,7 +85,7 @@ class GatewayClient:
     ) -> None:
         if not re.fullmatch(r"grpc(\+tcp|\+tls)?://[^/]+:\d+/?", uri):
             raise InvalidInputError(
-                f"{uri!r} is no address of a gateway: it must look like grpc://127.0.0.1:31337"
+                f"{uri!r} is not an address of a gateway: it must look like grpc://127.0.0.1:31337"
             )
         if login.needs_tls and not uri.startswith("grpc+tls:"):
             raise InvalidInputError(f"{uri!r} is not encrypted: certificates need grpc+tls://")
@@ -162,7 +162,7 @@ class GatewayClient:
         """Return the name of a table; without a schema it is in that of the session.
 
         Raises:
-            InvalidInputError: the text is no name.
+            InvalidInputError: the text is not a name.
         """
         is_whole = len(split_name(table)) > 1
         return TableName.parse(table, MAIN_SCHEMA if is_whole else self.get_options()["schema"])

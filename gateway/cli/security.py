@@ -112,16 +112,16 @@ def check_policy(
 
         policy = parse_policy(read_text(file), str(file))
         if root is not None:
-            from lance_gateway.gateway.auth.policy import find_misfits  # noqa: PLC0415 - loads pylance and DataFusion
+            from lance_gateway.gateway.auth.policy import find_policy_conflicts  # noqa: PLC0415 - loads pylance and DataFusion
             from lance_gateway.gateway.config.loader import load  # noqa: PLC0415
             from lance_gateway.gateway.start.opening import open_catalog  # noqa: PLC0415
 
             config = load(collect_flags(root, storage_option, None)).config
             with closing(open_catalog(config)) as catalog:
-                misfits = find_misfits(policy, catalog)
-            for problem in misfits:
+                conflicts = find_policy_conflicts(policy, catalog)
+            for problem in conflicts:
                 typer.echo(f"error: {problem}", err=True)
-            if misfits:
+            if conflicts:
                 raise typer.Exit(1)
         typer.echo("the policy is good")
 
@@ -139,5 +139,7 @@ def _add_duration(duration: str) -> dt.datetime:
     try:
         seconds = parse_seconds(duration)
     except ValueError:
-        raise InvalidInputError(f"--expires-in {duration!r} is no duration: write 90d, 12h or 30m") from None
+        raise InvalidInputError(
+            f"--expires-in {duration!r} is not a duration: write 90d, 12h or 30m"
+        ) from None
     return dt.datetime.now(dt.UTC).replace(microsecond=0) + dt.timedelta(seconds=float(str(seconds)))

@@ -160,7 +160,9 @@ def _read_environment(problems: list[str]) -> dict[str, Any]:
     except SettingsError as error:
         match = re.search(r'field "(\w+)"', str(error))
         name = _build_variable_name(match[1]) if match else "a variable"
-        problems.append(f"{name} is no JSON object; write {name}{ENV_DELIMITER}<KEY>=value, one for each key")
+        problems.append(
+            f"{name} is not a JSON object; write {name}{ENV_DELIMITER}<KEY>=value, one for each key"
+        )
         return {}
 
 

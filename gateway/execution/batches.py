@@ -86,7 +86,7 @@ def read_batches(
         query: which waits for it, if one does: others take its place while its client is slow.
 
     Raises:
-        InvalidInputError: what came is no Arrow data.
+        InvalidInputError: what came is not Arrow data.
         QueryCancelledError: the client went away before the end.
     """
     number = 1

@@ -97,7 +97,7 @@ class Endpoints:
 
         Returns:
             None where one part is wanted, the call is part of a transaction, the statement is executed
-            several times, or it is no plain scan.
+            several times, or it is not a plain scan.
         """
         wanted = call.settings.endpoints
         if wanted < 2 or call.transaction is not None or call.temporary:

@@ -184,7 +184,7 @@ class _Watching:
     def list_routes(self) -> list[BaseRoute]:
         return [
             Route("/metrics", self._send_metrics),
-            Route("/livez", self._send_life),
+            Route("/livez", self._send_liveness),
             Route("/readyz", self._send_readiness),
             Route("/healthz", self._send_health),
         ]
@@ -200,7 +200,7 @@ class _Watching:
             headers["Content-Encoding"] = "gzip"
         return Response(body, headers={**headers, "Content-Type": content_type})
 
-    async def _send_life(self, request: Request) -> Response:  # noqa: ARG002 - every handler has one
+    async def _send_liveness(self, request: Request) -> Response:  # noqa: ARG002 - every handler has one
         return Response(b"ok\n", headers=_UNCACHED, media_type=_TEXT)
 
     async def _send_readiness(self, request: Request) -> Response:  # noqa: ARG002 - as above

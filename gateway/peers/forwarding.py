@@ -351,7 +351,7 @@ class ForwardedRows:
         try:
             if message.instance and message.instance != _INSTANCE:
                 raise OutcomeUnknownError(
-                    f"the owner of region {message.region_id} of table {message.table!r} was started anew "
+                    f"the owner of region {message.region_id} of table {message.table!r} was started again "
                     "while rows were on their way: whether they were written is unknown"
                 )
             receipt = self._once.execute(

@@ -165,7 +165,7 @@ def to_client_error(error: Exception, operation: str, conceal: Callable[[str], s
 def translate_error(
     error: BaseException, operation: str, conceal: Callable[[str], str] = keep_text
 ) -> BaseException:
-    """Return the exception to raise for `error`: one for the client, or itself if it is no failure."""
+    """Return the exception to raise for `error`: one for the client, or itself if it is not a failure."""
     if isinstance(error, Exception):
         return to_client_error(error, operation, conceal)
     # Not an Exception: what DataFusion's bindings raise where DataFusion panics.

@@ -35,7 +35,8 @@ def check_name(name: str) -> str:
         raise InvalidInputError("an identity without a name: name the user")
     if len(name) > MAX_NAME_LENGTH or not name.isprintable():
         raise InvalidInputError(
-            f"{name[:MAX_NAME_LENGTH]!r} is no user name: at most {MAX_NAME_LENGTH} characters, all printable"
+            f"{name[:MAX_NAME_LENGTH]!r} is not a user name: at most {MAX_NAME_LENGTH} "
+            "characters, all printable"
         )
     return name
 

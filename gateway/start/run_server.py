@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from lance_gateway.gateway.auth.calls import Security
 from lance_gateway.gateway.auth.files import read_text
-from lance_gateway.gateway.auth.policy import find_misfits, parse_policy
+from lance_gateway.gateway.auth.policy import find_policy_conflicts, parse_policy
 from lance_gateway.gateway.config.loader import Loaded, list_fields
 from lance_gateway.gateway.config.schema import GatewayConfig, choose_http_port
 from lance_gateway.gateway.execution.workers.pool import WorkerPool
@@ -318,9 +318,9 @@ def _check_root(config: GatewayConfig) -> None:
         if config.auth.policy_file is not None:
             text = read_text(config.auth.policy_file)
             policy = parse_policy(text, str(config.auth.policy_file))
-            misfits = find_misfits(policy, catalog)
-            if misfits:
-                raise InvalidInputError("; ".join(misfits))
+            conflicts = find_policy_conflicts(policy, catalog)
+            if conflicts:
+                raise InvalidInputError("; ".join(conflicts))
     finally:
         catalog.close()
 

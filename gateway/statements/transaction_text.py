@@ -61,7 +61,7 @@ def parse_transaction_text(sql: str) -> TransactionText | None:
 
     Raises:
         InvalidInputError: it begins like one, and does not go on like one.
-        UnsupportedError: it asks for what is not offered.
+        UnsupportedError: it asks for what is not supported.
     """
     word = first_word(sql)
     if word not in _FIRST_WORDS:

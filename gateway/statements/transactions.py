@@ -119,7 +119,7 @@ class TransactionCommands:
         """Return the command of a statement, for a call; None for all others.
 
         Raises:
-            LanceGatewayError: it can't be read, or asks for what is not offered.
+            LanceGatewayError: it can't be read, or asks for what is not supported.
         """
         text = parse_transaction_text(statement)
         if text is None:

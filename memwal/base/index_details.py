@@ -403,11 +403,11 @@ def _read_message(data: bytes, position: int) -> bytes:
     """Return the message at a position: a length of 4 bytes, then the message."""
     start = position + _LENGTH.size
     if start > len(data):
-        msg = f"a message is said to be at byte {position}"
+        msg = f"a message is recorded at byte {position}"
         raise ValueError(msg)
     (length,) = _LENGTH.unpack_from(data, position)
     if start + length > len(data) - _FOOTER.size:
-        msg = f"the message at byte {position} is said to have {length} bytes"
+        msg = f"the message at byte {position} is recorded with {length} bytes"
         raise ValueError(msg)
     return data[start : start + length]
 

@@ -17,7 +17,7 @@ _MARK: Final = "_gateway/table"
 def read_table_mark(table: Storage) -> FileIdentity | None:
     """Return the mark that identifies the table in its directory; None if it has none yet.
 
-    A table that is made anew has another mark or none. A copy has a mark of its own: the file is another.
+    A table that is recreated has another mark or none. A copy has a mark of its own: the file is another.
 
     Raises:
         UnavailableError: storage failed to answer.
@@ -36,7 +36,7 @@ def mark_table(table: Storage) -> None:
 
 
 def unmark_table(table: Storage) -> None:
-    """Delete the mark, so that all who know the table by it open it anew.
+    """Delete the mark, so that all who know the table by it open it again.
 
     Raises:
         UnavailableError: storage failed to answer.

@@ -108,7 +108,7 @@ def commit_next(table: Storage, version: int, *operations: Any) -> bool:  # noqa
     Raises:
         UnsupportedError: a DynamoDB table decides which versions count.
         PreconditionError: manifests have names of Lance's first scheme.
-        NotCommittedError: the version can't be made.
+        NotCommittedError: the version can't be created.
         UnavailableError: storage failed; after the last step it is unknown whether the version was made.
     """
     if table.committed_by:

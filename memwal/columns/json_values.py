@@ -57,7 +57,7 @@ def encode_json(texts: pa.Array) -> pa.Array:
             with LanceFileWriter(path, schema=schema) as writer:
                 writer.write_batch(pa.record_batch([texts], schema=schema))
         except (OSError, RuntimeError, ValueError) as error:
-            raise InvalidInputError(f"a text is no JSON: {shorten_error(error)}") from error
+            raise InvalidInputError(f"a text is not valid JSON: {shorten_error(error)}") from error
         read: pa.ChunkedArray = LanceFileReader(path).read_all().to_table().column(0)
     return pa.concat_arrays([pa.array([], STORED_JSON), *read.chunks])
 
@@ -71,7 +71,7 @@ def _normalize(texts: pa.Array) -> pa.Array:
     try:
         return _store_and_read(texts, _TEXT_FIELD)
     except (OSError, RuntimeError, ValueError) as error:
-        raise InvalidInputError(f"a text is no JSON: {shorten_error(error)}") from error
+        raise InvalidInputError(f"a text is not valid JSON: {shorten_error(error)}") from error
 
 
 def _store_and_read(values: pa.Array, field: pa.Field) -> pa.Array:

@@ -74,7 +74,7 @@ def build_stored_schema(
     seen: set[str] = set()
     for name in schema.names:
         if name in seen:
-            msg = f"column {name!r} is there twice: columns differ in name"
+            msg = f"column {name!r} is specified more than once"
             raise InvalidInputError(msg)
         if "." in name:
             msg = f"{name!r} can't be the name of a column: Lance takes the parts of it as fields of structs"

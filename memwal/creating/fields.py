@@ -32,7 +32,7 @@ def find_last_field_id(dataset: Any, field_ids: Iterable[int] = ()) -> int:  # n
         field_ids: ids of fields that are stored elsewhere.
 
     Raises:
-        CorruptDataError: what is recorded is no number.
+        CorruptDataError: what is recorded is not a number.
     """
     recorded = dataset.config().get(LAST_FIELD_ID, "-1")
     try:

@@ -86,7 +86,7 @@ def check_key_index(columns: Sequence[str], key: Sequence[str]) -> None:
     for name in columns:
         if name not in key:
             has = f"its columns are {', '.join(key)}" if key else "there is none"
-            msg = f"key_index names {name!r}, which is no column of the primary key: {has}"
+            msg = f"key_index names {name!r}, which is not a column of the primary key: {has}"
             raise InvalidInputError(msg)
 
 

@@ -128,7 +128,7 @@ def create_dataset(
                 enable_stable_row_ids=stable_row_ids,
             )
         except (OSError, ValueError) as error:
-            msg = f"the table can't be made: {shorten_error(error)}"
+            msg = f"the table can't be created: {shorten_error(error)}"
             raise UnsupportedError(msg) from error
         if options is not None:
             operation = lance.LanceOperation.CreateIndex([build_mem_wal_index(dataset, options)], [])
@@ -187,7 +187,7 @@ def delete_table(storage: Storage, keep: Iterable[str] = ()) -> None:
         keep: files that stay, by their paths below the directory.
 
     Raises:
-        UnavailableError: storage failed; what is left is no table if the manifests are gone.
+        UnavailableError: storage failed; what is left is not a table if the manifests are gone.
         UnsupportedError: a DynamoDB table knows its versions.
     """
     if not storage.committed_by:

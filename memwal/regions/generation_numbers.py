@@ -80,7 +80,7 @@ def check_not_restarted(table: Storage, manifest: RegionManifest, merged: int) -
             f"{table.uri}: the next generation of region {manifest.region_id} is "
             f"{manifest.current_generation}, but the base table contains generations up to {merged} of a "
             "region of that id: the table is a clone or a copy in which another writer began the region "
-            "anew, or manifests of the region are older than the base table. In a clone, stop that writer, "
+            "again, or manifests of the region are older than the base table. In a clone, stop that writer, "
             f"move {table.locate(region_directory(manifest.region_id))} elsewhere, and write its rows "
             "through the gateway; otherwise restore the newer manifests"
         )

@@ -275,7 +275,7 @@ def read_latest_manifest(
     """Read the newest manifest of a region.
 
     With `cached`, the newest version read before, one probe suffices if nothing changed; `cached` itself is
-    then returned. The probe includes the file of `cached`: the table may have been dropped and created anew.
+    then returned. The probe includes the file of `cached`: the table may have been dropped and created again.
 
     Returns:
         The manifest, or None when the region has none.

@@ -69,7 +69,7 @@ def read_wal_entry(table: Storage, region_id: str, position: int) -> WalEntry:
 
     Raises:
         FileNotFoundError: there is no entry at that position.
-        CorruptDataError: the file is cut short or is no WAL entry.
+        CorruptDataError: the file is cut short or is not a WAL entry.
         UnavailableError: storage failed to answer.
     """
     path = wal_entry_path(region_id, position)

@@ -177,7 +177,7 @@ class IdentityNumbers:
         try:
             return int(json.loads(data)["next"])
         except (ValueError, KeyError, TypeError) as error:
-            msg = f"{self._table.locate(self._path(self._last))} is no block of numbers ({error})"
+            msg = f"{self._table.locate(self._path(self._last))} is not a block of numbers ({error})"
             raise CorruptDataError(msg) from error
 
     def _path(self, number: int) -> str:

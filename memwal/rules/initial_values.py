@@ -53,7 +53,7 @@ class InitialValue:
         """Return the value once for each of some rows.
 
         Raises:
-            CorruptDataError: the metadata is no value.
+            CorruptDataError: the metadata is not a value.
         """
         return self._value.cast(kind).take(pa.nulls(rows, pa.int64()).fill_null(0))
 

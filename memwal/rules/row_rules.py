@@ -172,7 +172,7 @@ def _evaluate_check(check: Constraint, rows: pa.Table) -> pa.ChunkedArray:
 
 
 def _refuse_constant(name: str) -> None:
-    msg = f"{name} is no number in JSON"
+    msg = f"{name} is not a number in JSON"
     raise ValueError(msg)
 
 

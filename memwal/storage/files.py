@@ -268,7 +268,7 @@ class Storage:
         return self.backend.move(self.root, target.root)
 
     def exchange_with(self, other: "Storage") -> bool:
-        """Let two directories take each other's place in one step; return False where that is not offered.
+        """Let two directories take each other's place in one step; return False where that is not supported.
 
         Only where `can_move`.
 

@@ -1,7 +1,7 @@
 """Jobs that run, and how far they are: those of this process, and records that others leave in the root.
 
 A job that has run for a second leaves a small file below `_gateway/jobs` of the root, which its process
-writes anew at intervals and removes at the end. A record that was not written for a minute is that of a
+writes again at intervals and removes at the end. A record that was not written for a minute is that of a
 process that is gone: nobody shows it, and whoever leaves the next record removes it.
 """
 

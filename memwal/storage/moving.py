@@ -42,7 +42,7 @@ def move_directory(source: str, target: str) -> bool:
 
 
 def exchange_directories(first: str, second: str) -> bool:
-    """Let two directories take each other's name at once; return False where that is not offered.
+    """Let two directories take each other's name at once; return False where that is not supported.
 
     Linux offers it, on its own file systems.
 

@@ -42,7 +42,7 @@ def check_format(root: Storage, version: str) -> None:
         form, made_by = int(mark["format"]), str(mark["made_by"])
     except (ValueError, TypeError, KeyError) as error:
         msg = (
-            f'{root.locate(MARK)} ({len(data)} bytes) is no mark of a format: write {{"format": {FORMAT}, '
+            f'{root.locate(MARK)} ({len(data)} bytes) is not a mark of a format: write {{"format": {FORMAT}, '
             '"made_by": ".."} there, or remove it, if no newer version has used the root'
         )
         raise CorruptDataError(msg) from error

@@ -26,7 +26,7 @@ _MARK_TEXT: Final = b'{"made_by": "lance-gateway"}\n'
 RESERVED_SCHEMAS: Final = frozenset(
     {MAIN_SCHEMA, "system", "information_schema", "pg_catalog", CATALOG, TEMPORARY}
 )
-"""Names that mean something else; a directory of such a name is no schema."""
+"""Names that mean something else; a directory of such a name is not a schema."""
 MAX_NAME_BYTES: Final = 255 - len(VIEW_SUFFIX)
 """File systems take no longer names, and a name has a suffix there."""
 _HIDDEN: Final = (".", "_")

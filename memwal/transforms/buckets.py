@@ -210,7 +210,7 @@ def _hash_integer(value: pa.Scalar) -> int:
 
 def _hash_text(column: pa.Array) -> Words:
     """Hash strings as Lance does, word by word over all strings that still have one."""
-    text = column.cast(pa.large_string())  # A cast may begin anew where a slice begins.
+    text = column.cast(pa.large_string())  # A cast may begin again where a slice begins.
     _, offset_buffer, data_buffer = text.buffers()
     offsets = np.frombuffer(offset_buffer, np.int64)[text.offset : text.offset + len(text) + 1]
     data = np.frombuffer(data_buffer, np.uint8)

@@ -30,7 +30,7 @@ from lance_gateway.memwal.writing.exclusive import ExclusiveRegions
 from lance_gateway.memwal.writing.observing import RegionStats, WriteObserver
 from lance_gateway.memwal.writing.options import Forwarder, OwnershipPolicy, UnreachableError, WriteOptions
 from lance_gateway.memwal.writing.region.abandoned import (
-    SIGN_SECONDS,
+    HEARTBEAT_SECONDS,
     flush_abandoned,
     forget_signs,
     is_abandoned,
@@ -40,7 +40,7 @@ from lance_gateway.memwal.writing.table.open_table import OpenTable
 from lance_gateway.memwal.writing.table_writer import TableWriter
 
 __all__ = [
-    "SIGN_SECONDS",
+    "HEARTBEAT_SECONDS",
     "BaseChange",
     "BaseRows",
     "Changes",

@@ -300,7 +300,7 @@ def _commit_next(newest: BaseRows, find_newest: Callable[[], BaseRows], *operati
     try:
         return commit_next(newest.storage, newest.dataset.version, *operations)
     except NotCommittedError:
-        find_newest()  # Tells of a table that was dropped, or made anew.
+        find_newest()  # Tells of a table that was dropped, or recreated.
         raise
     except UnavailableError as error:
         msg = f"table {newest.name!r}: it is not known whether the change was committed: {error}"
@@ -324,7 +324,7 @@ def commit_moved_rows(
         merged: region id -> newest generation among the rows.
 
     Returns:
-        False if others merged generations of these regions meanwhile, or altered the table: begin anew.
+        False if others merged generations of these regions meanwhile, or altered the table: begin again.
 
     Raises:
         OutcomeUnknownError: storage failed while the rows were committed.

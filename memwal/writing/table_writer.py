@@ -324,7 +324,7 @@ class TableWriter:
         self._stopped.set()
         self._pool.shutdown(wait=False)
         if not failed and self._tidier is not None:
-            self._tidier.end_life()
+            self._tidier.remove_heartbeat()
         return tuple(failed)
 
     def abandon(self, *, drops: bool = False) -> None:
@@ -386,7 +386,7 @@ class TableWriter:
             return newer, split_changes(newer, changes)
 
     def _open_table(self) -> OpenTable:
-        """Return the open table; open it anew if the table was replaced."""
+        """Return the open table; open it again if the table was replaced."""
         opened = self._opened
         if opened is not None and opened.watch.is_same():
             return opened

@@ -17,7 +17,7 @@ from lance_gateway.memwal.base.table_place import keep_in_place
 from lance_gateway.memwal.errors import LanceGatewayError
 from lance_gateway.memwal.storage.files import Storage
 from lance_gateway.memwal.writing.exclusive import LATE_SECONDS
-from lance_gateway.memwal.writing.region.abandoned import SIGN_SECONDS, end_life, show_life
+from lance_gateway.memwal.writing.region.abandoned import HEARTBEAT_SECONDS, remove_heartbeat, write_heartbeat
 from lance_gateway.memwal.writing.region.region_writer import RegionWriter
 
 _log = logging.getLogger(__name__)
@@ -59,19 +59,19 @@ class Tidier:
         self._thread = threading.Thread(target=self._run, name=f"tidy-{name}", daemon=True)
         self._thread.start()
 
-    def end_life(self) -> None:
+    def remove_heartbeat(self) -> None:
         """Say that the writer owns nothing any more, once the thread has ended."""
         self._thread.join(LATE_SECONDS)
-        end_life(self._storage, self._writer_id)
+        remove_heartbeat(self._storage, self._writer_id)
 
     def _run(self) -> None:
         shown_at = -math.inf
         while True:
             now = time.monotonic()
-            if now - shown_at >= SIGN_SECONDS / 2 and (
+            if now - shown_at >= HEARTBEAT_SECONDS / 2 and (
                 shown_at < 0 or any(writer.is_owned for writer in self._list_regions())
             ):
-                self._show_life()
+                self._write_heartbeat()
                 shown_at = now
             writers = self._list_regions()
             pause = max(_LOOK_SECONDS, _LOOK_SECONDS_EACH * sum(writer.is_owned for writer in writers))
@@ -90,7 +90,7 @@ class Tidier:
                     except LanceGatewayError as error:
                         _log.warning("an idle region was not flushed: %s", error)
 
-    def _show_life(self) -> None:
+    def _write_heartbeat(self) -> None:
         with suppress(LanceGatewayError), keep_in_place(self._storage):
             if self._is_there():
-                show_life(self._storage, self._writer_id)
+                write_heartbeat(self._storage, self._writer_id)

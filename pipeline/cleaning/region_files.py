@@ -13,7 +13,7 @@ What stays, for readers: entries that the manifest of a grace ago calls unflushe
 
 Of manifests the contents go, and the names stay. Writers commit by "create the next version, if it is
 absent", and Lance looks for the newest from `version_hint.json` on, or from the first if it can't read that,
-until a version is absent. So a name that is gone could be committed anew by whoever was stopped just before,
+until a version is absent. So a name that is gone could be committed again by whoever was stopped just before,
 and whoever is led there by an old hint would take it for the newest.
 
 Left behind are drafts (files that were being written under another name when their writer was stopped),

@@ -123,10 +123,10 @@ def index(
     ] = 0.1,
     max_unindexed_rows: Annotated[int, typer.Option(help="Rows that an index may lack.")] = 0,
     retrain_after: Annotated[
-        int, typer.Option(help="Train vector indexes anew after rows were added so many times.")
+        int, typer.Option(help="Retrain vector indexes after rows were added so many times.")
     ] = 64,
     retrain_growth: Annotated[
-        float, typer.Option(help="Train vector indexes anew once the table has so many times the rows.")
+        float, typer.Option(help="Retrain vector indexes once the table has so many times the rows.")
     ] = 4.0,
     retrain_codebooks: Annotated[  # noqa: FBT002 - an option on the command line
         bool, typer.Option(help="Train those with a codebook that generations share, too.")
@@ -204,7 +204,7 @@ def _print_maintenance(report: IndexReport) -> None:
     for what, names in (
         ("built for the primary key", report.built),
         ("up to date", report.optimised),
-        ("trained anew", report.retrained),
+        ("retrained", report.retrained),
     ):
         if names:
             typer.echo(f"  {what}: {', '.join(names)}")

@@ -125,7 +125,9 @@ def _read_report(file: Path, table: str) -> tuple[Garbage, ...]:
     except OSError as error:
         raise InvalidInputError(f"report {str(file)!r} can't be read: {error.strerror}") from error
     except (ValidationError, ValueError, KeyError, TypeError) as error:
-        raise InvalidInputError(f"{str(file)!r} is no report: give what clean --json has printed") from error
+        raise InvalidInputError(
+            f"{str(file)!r} is not a report: give what clean --json has printed"
+        ) from error
     if reported != table:
         raise InvalidInputError(f"report {str(file)!r} is of table {reported!r}, not of {table!r}")
     return garbage

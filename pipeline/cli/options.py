@@ -202,6 +202,6 @@ def parse_pairs(option: str, given: list[str] | None) -> dict[str, str]:
     for pair in given or []:
         key, equals, value = pair.partition("=")
         if not equals or not key:
-            raise InvalidInputError(f"{option} {pair!r} is no pair: write it as KEY=VALUE")
+            raise InvalidInputError(f"{option} {pair!r} is not a pair: write it as KEY=VALUE")
         found[key] = value
     return found

@@ -37,9 +37,9 @@ class IndexPolicy:
         compact: whether files are put together, and deleted rows left out of them.
         target_rows: rows of a fragment that is large enough.
         max_spare_fragments: files are put together when that spares more fragments than this.
-        deleted_fraction: a fragment is written anew when more than this part of its rows is deleted; 1 for
+        deleted_fraction: a fragment is written again when more than this part of its rows is deleted; 1 for
             never.
-        retrain_after: a vector index is trained anew after rows were added to it so many times.
+        retrain_after: a vector index is retrained after rows were added to it so many times.
         retrain_growth: so is one whose table has so many times the rows that it was trained on.
         retrain_codebooks: whether that goes for indexes with a codebook that writers of a MemWAL maintain,
             too. Other readers may compare distances between base and generations with an older codebook.

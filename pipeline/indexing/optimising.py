@@ -123,7 +123,7 @@ def catch_up_error(
     msg = (
         f"table {table.name!r}: {'indexes' if len(names) > 1 else 'index'} "
         f"{', '.join(map(repr, names))} can't catch up with the table: {why}. Build what can't be repaired "
-        f"anew: lance-gateway pipeline index {table.name} --build COLUMN:TYPE:{names[0]} --replace"
+        f"again: lance-gateway pipeline index {table.name} --build COLUMN:TYPE:{names[0]} --replace"
     )
     return PreconditionError(msg)
 

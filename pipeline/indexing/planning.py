@@ -160,7 +160,7 @@ def _plan_upkeep(
 ) -> Upkeep | None:
     rows = indexes.rows
     worn = None if training is None else training.find_retrain_reason(rows, policy)
-    # An index that is not trained anew is brought up to date like any other (ADR 62).
+    # An index that is not retrained is brought up to date like any other (ADR 62).
     if worn is not None and (policy.retrain_codebooks or not indexes.shares_codebook(index)):
         return Upkeep(index.name, worn, retrain=True)
     if indexes.finds_past_rows(index) and not _is_beyond_folding(index):

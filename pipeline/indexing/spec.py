@@ -99,7 +99,7 @@ class IndexSpec:
         column, *more = text.split(":")
         if not column or not 1 <= len(more) <= 2 or not all(more):
             raise InvalidInputError(
-                f"{text!r} is no index: write it as COLUMN:TYPE or COLUMN:TYPE:NAME, such as id:BTREE"
+                f"{text!r} is not an index: write it as COLUMN:TYPE or COLUMN:TYPE:NAME, such as id:BTREE"
             )
         kind = index_type(more[0])
         values = {name: parameter(kind, name, value) for name, value in (parameters or {}).items()}

@@ -211,7 +211,7 @@ def _evaluate_defaults(rows: pa.Schema, table: OpenTable) -> dict[str, pa.Array]
         if default.change is Change.BY_ROW:
             raise InvalidInputError(
                 f"table {table.name!r}: column {name!r} has the default {default.expression}, which Spark "
-                "would evaluate anew for each attempt of a task: give the column"
+                "would evaluate again for each attempt of a task: give the column"
             )
     return {name: default.evaluate(1) for name, default in missing.items()}
 

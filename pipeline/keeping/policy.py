@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from lance_gateway.memwal.errors import InvalidInputError
-from lance_gateway.memwal.writing import SIGN_SECONDS
+from lance_gateway.memwal.writing import HEARTBEAT_SECONDS
 from lance_gateway.pipeline.cleaning.garbage import CleanPolicy
 from lance_gateway.pipeline.indexing.indexes import IndexPolicy
 from lance_gateway.pipeline.merging.batches import MergePolicy
@@ -20,7 +20,7 @@ class RunPolicy:
         snapshot: remember regions in the MemWAL index of the base table.
         delete: remove what nobody needs any more; otherwise tables are not cleaned.
         flush: flush logs whose owners are gone, so that their rows are merged.
-        flush_after_seconds: how long after the last sign of life of its owner, and after its last entry, a
+        flush_after_seconds: how long after the last heartbeat of its owner, and after its last entry, a
             log is flushed; owners show that they live once a minute.
         first_pause_seconds: how long a table is left alone after a job on it failed; twice as long each time.
         longest_pause_seconds: the longest such pause.
@@ -50,10 +50,10 @@ class RunPolicy:
         for name in ("interval_seconds", "first_pause_seconds"):
             if getattr(self, name) <= 0:
                 raise InvalidInputError(f"{name} is {getattr(self, name)}, but must be more than 0")
-        if self.flush_after_seconds < 2 * SIGN_SECONDS:
+        if self.flush_after_seconds < 2 * HEARTBEAT_SECONDS:
             raise InvalidInputError(
-                f"flush_after_seconds is {self.flush_after_seconds}, but must be {2 * SIGN_SECONDS:.0f} or "
-                f"more, since owners show that they live every {SIGN_SECONDS:.0f} s"
+                f"flush_after_seconds is {self.flush_after_seconds}, but must be at least "
+                f"{2 * HEARTBEAT_SECONDS:.0f}, since owners write a heartbeat every {HEARTBEAT_SECONDS:.0f} s"
             )
         if self.clean_interval_seconds < 0:
             raise InvalidInputError(

@@ -29,11 +29,11 @@ def flush_logs(
     runner: Runner | None = None,
     progress: Progress = ignore_progress,
 ) -> FlushReport:
-    """Flush the logs whose owners have shown no sign of life for a while, or let go of them unflushed.
+    """Flush the logs whose owners have shown no heartbeat for a while, or let go of them unflushed.
 
     Args:
         table: table with a MemWAL.
-        after_seconds: since the last sign of life, and since the last entry of the log.
+        after_seconds: since the last heartbeat, and since the last entry of the log.
         runner: flushes regions.
         progress: counts regions.
 

@@ -87,7 +87,7 @@ class Backup:
 
         Raises:
             UnsupportedError: a newer version of the program made it.
-            CorruptDataError: it is no list.
+            CorruptDataError: it is not a list.
         """
         try:
             fields: dict[str, Any] = json.loads(data)
@@ -97,7 +97,7 @@ class Backup:
                 fields["table"] = TableName.parse(fields["table"])
                 return Backup(**fields)
         except (ValueError, TypeError, KeyError, AttributeError, InvalidInputError) as error:
-            msg = f"{source} ({len(data)} bytes) is no list of a backup: {error}. Restore an earlier one"
+            msg = f"{source} ({len(data)} bytes) is not a list of a backup: {error}. Restore an earlier one"
             raise CorruptDataError(msg) from error
         msg = (
             f"{source} has format {form}, made by lance-gateway {made_by}, and this version reads format "

@@ -356,7 +356,7 @@ def _unpack(body: bytes) -> Packed:
     try:
         return Packed.FromString(body)
     except DecodeError:
-        raise LanceGatewayError("the answer is no message of Flight SQL: is this a gateway?") from None
+        raise LanceGatewayError("the answer is not a message of Flight SQL: is this a gateway?") from None
 
 
 def _schema(serialized: bytes) -> pa.Schema:

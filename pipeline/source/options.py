@@ -283,7 +283,7 @@ def _check_url(url: str, login: Login) -> None:
         )
     if not _URL.fullmatch(url):
         raise InvalidInputError(
-            f"option url = {url!r} is no address of a gateway: write grpc://HOST:PORT, or grpc+tls://"
+            f"option url = {url!r} is not an address of a gateway: write grpc://HOST:PORT, or grpc+tls://"
         )
     if login.needs_tls and not url.startswith("grpc+tls:"):
         raise InvalidInputError(f"option url = {url!r} is not encrypted: certificates need grpc+tls://")
@@ -296,7 +296,7 @@ def _columns(text: str | None) -> tuple[str, ...]:
     names = next(csv.reader([text], skipinitialspace=True, strict=True), [])
     found = tuple(name.strip() for name in names)
     if not found or "" in found:
-        raise InvalidInputError(f"option columns = {text!r} is no list of names: write them as a, b, c")
+        raise InvalidInputError(f"option columns = {text!r} is not a list of names: write them as a, b, c")
     twice = next((name for name in found if found.count(name) > 1), None)
     if twice is not None:
         raise InvalidInputError(f"option columns names {twice!r} twice")

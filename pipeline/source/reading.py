@@ -50,7 +50,7 @@ class Parts(InputPartition):
 
 @dataclass(frozen=True)
 class Whole(InputPartition):
-    """A statement that can't be divided: whoever reads it runs it, a repeated task anew.
+    """A statement that can't be divided: whoever reads it runs it, a repeated task again.
 
     Attributes:
         statement: the statement.

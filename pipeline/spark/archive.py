@@ -62,7 +62,7 @@ def pack(path: Path) -> ArchiveReport:
         UnavailableError: the file can't be written.
     """
     if not path.name.endswith(_ENDINGS):
-        raise InvalidInputError(f"{str(path)!r} is no name for an archive: end it with .tar.gz")
+        raise InvalidInputError(f"{str(path)!r} is not a name for an archive: end it with .tar.gz")
     packages = find_distributions()
     part = path.with_name(f".{path.name}.part")
     try:

@@ -348,7 +348,7 @@ class _Binder:
 
     def _refuse_as_of(self, site: TableSite, text: SqlText, kind: str) -> None:
         if site.as_of is not None:
-            raise text.error(site.first, f"Only tables are read as of a version or a time; {kind} stands")
+            raise text.error(site.first, f"Only tables are read as of a version or a time, and not {kind}")
 
     def _rewrite_search(
         self, site: FunctionSite, function: SearchFunction, text: SqlText, trail: ViewTrail
@@ -366,7 +366,7 @@ class _Binder:
                 msg = f"{function.value}: in its subquery, which is a statement of its own: {error}"
                 raise copy_error(error, msg) from error
             vectors = VectorsStatement(bound, ordinals)
-        reason = f"{function.value} searches tables, and {call.table!r} is none (views have no indexes); it"
+        reason = f"{function.value} searches tables, and {call.table!r} is none (views have no indexes)"
         table = self._resolve_named(call.table, site, text, trail, reason)
         alias = "" if site.has_alias else f" AS {quote(site.name)}"
         private = self.names.add_reference(table, replace(call, table=table), vectors)
@@ -375,7 +375,7 @@ class _Binder:
     def _rewrite_changes(self, site: FunctionSite, text: SqlText, trail: ViewTrail) -> list[Piece | Slot]:
         """Return the pieces that replace a call that is about states of a table: a query over these."""
         call = (read_changes_call if site.name == CHANGES else read_position_call)(text, site)
-        reason = f"{site.name} reads tables, and {call.table!r} is none; it"
+        reason = f"{site.name} reads tables, and {call.table!r} is none"
         table = self._resolve_named(call.table, site, text, trail, reason)
         alias = "" if site.has_alias else f" AS {quote(site.name)}"
         if isinstance(call, PositionCall):

@@ -327,7 +327,7 @@ class BoundStatement:
             return InvalidInputError(f"Syntax error: {summary}")
         if place == "end":
             return InvalidInputError(
-                PlacedMessage(self.spelled, len(self.spelled.rstrip()), f"Syntax error: {summary},")
+                PlacedMessage(self.spelled, len(self.spelled.rstrip()), f"Syntax error: {summary}")
             )
         line, column = place
         lines = self.render().split("\n")
@@ -342,7 +342,7 @@ class BoundStatement:
             reached += len(text)
         else:
             origin = len(self.spelled)
-        return InvalidInputError(PlacedMessage(self.spelled, origin, f"Syntax error: {summary},"))
+        return InvalidInputError(PlacedMessage(self.spelled, origin, f"Syntax error: {summary}"))
 
     def _render(
         self, parameters: Sequence[pa.Scalar] | None, kept: frozenset[int] = frozenset()

@@ -92,7 +92,7 @@ def rewrite_distances(
         skipped: ranges of tokens, first and last, that other text replaces.
 
     Raises:
-        InvalidInputError: an operand is not a single value, or a text is no vector.
+        InvalidInputError: an operand is not a single value, or a text is not a vector.
     """
     yield from _Rewriting(text, vectors, keep, skipped).edits()
 
@@ -211,7 +211,7 @@ class _Rewriting:
             self._typed.add(last)
             numbers = read_vector(text.tokens[last].text)
             if numbers is None:
-                raise text.error(last, "A vector such as '[0.1, 0.2, ...]' is expected; other text stands")
+                raise text.error(last, "A vector such as '[0.1, 0.2, ...]' is expected")
             vector = format_array(numbers) if len(numbers) < _LONG else self._keep(numbers)
             yield self._replace(last, last, vector)
 
@@ -338,6 +338,6 @@ def _is_call(text: SqlText, index: int) -> bool:
 def _operand_error(text: SqlText, index: int, operator: str) -> InvalidInputError:
     message = (
         f"{operator} takes a column, a literal, a parameter or a call on either side: put parentheses around "
-        f"what it compares, and around a distance that is computed with, as in 1 - (a {operator} b); it"
+        f"what it compares, and around a distance that is computed with, as in 1 - (a {operator} b)"
     )
     return text.error(index, message)

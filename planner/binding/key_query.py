@@ -153,7 +153,7 @@ def find_key_query(
 
 
 class _Reader:
-    """Reads the parts of a statement over one table; None means that it is no point lookup."""
+    """Reads the parts of a statement over one table; None means that it is not a point lookup."""
 
     def __init__(self, source: exp.Table, parts: tuple[str, ...], columns: Sequence[str]) -> None:
         alias = source.args.get("alias")

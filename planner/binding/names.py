@@ -123,7 +123,7 @@ class ViewTrail:
             raise self.error(f"a view is one SELECT statement, and this begins with {text.tokens[0].text!r}")
         for index, word in enumerate(text.words):
             if word in {"?", "$"}:
-                raise self.error(str(text.error(index, "a view has no parameters; one stands")))
+                raise self.error(str(text.error(index, "a view has no parameters")))
         return text
 
     def error(self, message: str) -> InvalidInputError:
@@ -171,7 +171,7 @@ class StatementNames:
         *qualifiers, name = site.parts
         if len(qualifiers) > 2:
             message = "A table's name has at most three parts (catalog.schema.table)"
-            raise text.error(site.first, f"{message}; {'.'.join(site.parts)!r} stands")
+            raise text.error(site.first, f"{message}, not {'.'.join(site.parts)!r}")
         if len(qualifiers) == 2 and qualifiers[0] != CATALOG:
             raise NotFoundError(f"Catalog {qualifiers[0]!r} does not exist; the only one is {CATALOG!r}")
         full_name = _name_of_site(site, schema)

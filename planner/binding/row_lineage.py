@@ -101,9 +101,7 @@ class LineageScopes:
         for at, what in ((stars, "* "), (natural, "NATURAL ")):
             if at:
                 instead = "name the columns, as in a.*, b.*" if at is stars else "write USING"
-                message = (
-                    f"{what}beside columns of row lineage of several tables is ambiguous ({instead}); it is"
-                )
+                message = f"{what}beside columns of row lineage of several tables is ambiguous ({instead})"
                 raise UnsupportedError(PlacedMessage(self._text.sql, self._find_place(at[0]), message))
 
     def _exclude(self, star: exp.Expr, columns: Sequence[str]) -> Edit:

@@ -52,7 +52,7 @@ def classify_statement(text: SqlText) -> tuple[StatementKind, int | None]:
 
     Raises:
         InvalidInputError: EXPLAIN of something else than a query.
-        UnsupportedError: a statement that is not offered, or changes something.
+        UnsupportedError: a statement that is not supported, or changes something.
     """
     words = text.words
     word = words[0]
@@ -70,15 +70,15 @@ def classify_statement(text: SqlText) -> tuple[StatementKind, int | None]:
             i, kind = i + 2, StatementKind.EXPLAIN_ANALYZE_JSON if is_json else kind
         if words[min(i, len(words) - 1)] in QUERY_STARTS or words[i] == "(":
             return kind, i
-        raise text.error(min(i, len(text.tokens)), "EXPLAIN takes a query (SELECT ...), which should stand")
+        raise text.error(min(i, len(text.tokens)), "EXPLAIN takes a query (SELECT ...)")
     if word in {"DESCRIBE", "DESC"}:
         return StatementKind.DESCRIBE, 1 if words[1] in QUERY_STARTS else None
     if word == "SHOW" and words[1] in _SHOWN:
         return StatementKind.SHOW, None
     if _NO_QUERIES.fullmatch(word):
-        raise UnsupportedError(f"{word} is no query, and a query is expected here: SELECT, WITH or VALUES")
+        raise UnsupportedError(f"{word} is not a query, and a query is expected here: SELECT, WITH or VALUES")
     shown = " ".join(token.text for token in text.tokens[: 2 if word == "SHOW" else 1])
-    raise UnsupportedError(f"The statement {shown!r} is not offered; {_WAYS_OUT.get(word, _OFFERED)}")
+    raise UnsupportedError(f"The statement {shown!r} is not supported; {_WAYS_OUT.get(word, _OFFERED)}")
 
 
 def drop_format(text: SqlText, start: int) -> list[Edit]:

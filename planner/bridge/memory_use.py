@@ -127,6 +127,6 @@ class MemoryMeter:
         with self._lock:
             running = [frame for frame, _ in self._running.values()]
         if running:
-            # The plan that runs is kept with its frame, and is not made anew.
+            # The plan that runs is kept with its frame, and is not recreated.
             self.note(sum((measure_plan(frame.execution_plan()) for frame in running), MemoryUse()))
         return self._most

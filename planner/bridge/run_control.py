@@ -27,7 +27,7 @@ Arguments = TypeVarTuple("Arguments")
 T = TypeVar("T")
 # What Rust's own libraries say when they are asked for more memory than there can be.
 _TOO_LARGE = re.compile(r"capacity overflow|LayoutError|with overflow|offset overflow")
-# What the functions that lengthen lists say of an end that is no offset.
+# What the functions that lengthen lists say of an end that is not an offset.
 _NO_OFFSET = re.compile(r"`Option::unwrap\(\)`")
 _RESIZERS = frozenset({"array_resize", "list_resize"})
 SEARCH_KINDS = ("vector", "text", "hybrid")

@@ -194,7 +194,7 @@ def result_differs_error(sql: str, promised: pa.Schema, found: pa.Schema) -> Inv
     ]
     what = ", ".join(changed) or f"it would have {len(found)} columns, and not {len(promised)}"
     msg = f"the bound values give the result of this statement other columns ({what})"
-    return InvalidInputError(f"{msg}: say their types in the text, as in CAST($1 AS DOUBLE): {sql}")
+    return InvalidInputError(f"{msg}: give their types in the text, as in CAST($1 AS DOUBLE): {sql}")
 
 
 def misses_columns(error: Exception | None) -> bool:

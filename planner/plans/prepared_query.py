@@ -328,7 +328,7 @@ class PreparedQuery(DividedQuery):
                 if planned.is_checked or are_answered_right(residents, planned):
                     return planned
                 self._answerable.pop(residents.key, None)
-        run.scans.clear()  # Running the plan over leaves makes them anew.
+        run.scans.clear()  # Running the plan over leaves makes them again.
         return None
 
     def _open_learned(self, learned: Learned, task: Task) -> tuple[Iterator[pa.RecordBatch], QueryRun] | None:

@@ -24,7 +24,7 @@ from lance_gateway.planner.access.secured_table import SecuredTable
 from lance_gateway.planner.access.visible_catalog import SystemTable, VisibleCatalog
 from lance_gateway.planner.binding.bind import bind
 from lance_gateway.planner.binding.substrait import Bound, bind_plan
-from lance_gateway.planner.binding.tools.postgres_words import speak_datafusion_sql
+from lance_gateway.planner.binding.tools.postgres_words import to_datafusion_sql
 from lance_gateway.planner.binding.value_types import settle_types
 from lance_gateway.planner.bridge.run_control import RunControl, describe_panics
 from lance_gateway.planner.plans.checks.unplanned_subqueries import NESTED, UNPLANNED, UnplannedSubqueryError
@@ -84,7 +84,7 @@ def bind_and_create(
         telling = note_translation(settings.dialect)
     with telling:
         create = partial(_bind_and_create, create_query, frames, settings, visible, value_types, statement)
-        statement = speak_datafusion_sql(statement)
+        statement = to_datafusion_sql(statement)
         try:
             return create(statement)
         except MistakenSubqueryError:

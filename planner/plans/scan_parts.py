@@ -93,7 +93,7 @@ class ScanPart:
     Attributes:
         snapshot: what all parts read.
         number: from 0.
-        count: of the parts that the snapshot was divided into; those that would be empty are not offered.
+        count: of the parts that the snapshot was divided into; those that would be empty are not supported.
         statement: fingerprint of the statement as it was resolved.
     """
 

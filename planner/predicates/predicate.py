@@ -95,7 +95,7 @@ _MATCH_NULLS: Final = 0  # null_matching_behavior of is_in: NULL is a member if 
 def decode(expression: pc.Expression | pa.BooleanScalar | None, schema: pa.Schema) -> Predicate:
     """Decode an expression over the columns of `schema`; None decodes to `TRUE`.
 
-    DataFusion pushes a condition that it has folded to a constant as a scalar, which is no expression.
+    DataFusion pushes a condition that it has folded to a constant as a scalar, which is not an expression.
     """
     if expression is None:
         return TRUE

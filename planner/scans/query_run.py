@@ -178,7 +178,7 @@ class QueryRun:
                 return taken
             for scan in elsewhere:
                 scan.move_to(_extend_like(scan.table, taken.base))
-        raise UnavailableError(f"table {table.name!r} is dropped and made anew while it is read; retry")
+        raise UnavailableError(f"table {table.name!r} is dropped and recreated while it is read; retry")
 
 
 def _get_plain(table: Table) -> Table:
@@ -326,7 +326,7 @@ class TableScan:
             UnavailableError: it has other columns.
         """
         if not base.schema.equals(self.base.schema) or base.field_names != self.base.field_names:
-            raise UnavailableError(f"table {base.name!r} was made anew just now: run the query again")
+            raise UnavailableError(f"table {base.name!r} was recreated just now: run the query again")
         self.base = base
         self._pruning = None
 

@@ -55,7 +55,7 @@ class StoredVisibility(Visibility):
         """Compute the masks of a snapshot; see `Visibility.compute_masks`.
 
         In each region, from its newest row to its oldest, a row is shown if its key did not come before and
-        it is no tombstone. A base row is shown if no fresh row of any region has its key, and no base row
+        it is not a tombstone. A base row is shown if no fresh row of any region has its key, and no base row
         with a higher address.
         """
         base = snapshot.base

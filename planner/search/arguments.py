@@ -202,7 +202,7 @@ def _read_vector_type(arguments: Arguments, field: pa.Field) -> tuple[int, pa.Da
         if pa.types.is_floating(element) or element in {pa.uint8(), pa.int8()}:
             return kind.list_size, element
     raise arguments.build_error(
-        f"column {field.name!r} of table {arguments.table!r} is no vector: it is {kind}, and vectors are "
+        f"column {field.name!r} of table {arguments.table!r} is not a vector: it is {kind}, and vectors are "
         "fixed-size lists of float16, float32, float64, int8 or uint8"
     )
 
@@ -291,7 +291,7 @@ def _read_text_column(arguments: Arguments, argument: str, name: Value) -> str:
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         kind = kind.value_type
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
-        msg = f"column {field.name!r} of table {arguments.table!r} is no text: it is {field.type}"
+        msg = f"column {field.name!r} of table {arguments.table!r} is not text: it is {field.type}"
         raise arguments.build_error(msg)
     name_of_column: str = field.name
     return name_of_column

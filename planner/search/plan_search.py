@@ -202,7 +202,7 @@ def analyze_query(query: TextQuery, texts: SourceTexts, table: str) -> Clause:
         if not index.details.get("with_position"):
             msg = (
                 f"the text index {index.name!r} on column {phrase.column!r} of table {table!r} doesn't know "
-                "where words stand, which a phrase needs: build it anew with with_position=True"
+                "where words stand, which a phrase needs: rebuild it with with_position=True"
             )
             raise PreconditionError(msg)
     return clause

@@ -244,7 +244,7 @@ def read_call(
             named = True
             at += 2
         elif named:
-            raise text.error(at, f"{function.value}: named arguments come last; this one has no name and")
+            raise text.error(at, f"{function.value}: named arguments come last")
         elif len(arguments) < len(positional):
             name = positional[len(arguments)]
         else:
@@ -254,22 +254,22 @@ def read_call(
                 f"({', '.join(positional)}); options are written k => 10; one more",
             )
         if name in arguments:
-            raise text.error(start, f"{function.value}: {name} is given twice; the second one stands")
+            raise text.error(start, f"{function.value}: {name} is given twice")
         arguments[name], at = reader.read_value(at)
         if isinstance(arguments[name], Subquery) and name not in _VECTORS[function]:
-            raise text.error(start, f"{function.value}: {name} can't be a subquery; one")
+            raise text.error(start, f"{function.value}: {name} can't be a subquery")
         if at < closing:
             if text.words[at] != ",":
-                message = f"{function.value}: {name} must be a constant or a parameter; something else stands"
+                message = f"{function.value}: {name} must be a constant or a parameter"
                 raise text.error(at, message)
             at += 1
     missing = [name for name in positional if name not in arguments]
     if missing:
         called = f"{function.value}({', '.join(positional)}, k => 10, ...)"
-        raise text.error(opening, f"{function.value} needs {missing[0]}: {called}; the call stands")
+        raise text.error(opening, f"{function.value} needs {missing[0]}: {called}")
     table = arguments.pop("table")
     if not isinstance(table, str):
-        raise text.error(opening + 1, f"{function.value}: the table is named by a string such as 'items'; it")
+        raise text.error(opening + 1, f"{function.value}: the table is named by a string such as 'items'")
     return SearchCall(function, table, MappingProxyType(arguments))
 
 
@@ -282,9 +282,7 @@ def _read_option(text: SqlText, at: int, function: SearchFunction) -> str:
     near = get_close_matches(name, names, n=1)
     hint = f"did you mean {near[0]}? " if near else ""
     offered = ", ".join(_OPTIONS[function])
-    raise text.error(
-        at, f"{function.value} has no option {name!r}; {hint}it has {offered}; the option stands"
-    )
+    raise text.error(at, f"{function.value} has no option {name!r}; {hint}it has {offered}")
 
 
 class _Reader:
@@ -332,7 +330,7 @@ class _Reader:
         expected = "A constant (number, string, list) or a parameter is expected here"
         if at in text.names:
             expected += "; vectors of other rows are given as a subquery, (SELECT vec FROM ...)"
-        raise text.error(at, f"{expected}; this")
+        raise text.error(at, f"{expected}")
 
     def _read_list(self, at: int) -> tuple[Argument, int]:
         values: list[Argument] = []
@@ -343,13 +341,13 @@ class _Reader:
             if self._words[at] == ",":
                 at += 1
             elif self._words[at] != "]":
-                raise self._text.error(at, "The values of a list are separated by commas; this")
+                raise self._text.error(at, "The values of a list are separated by commas")
         return tuple(values), at + 1
 
     def _skip_type(self, at: int) -> int:
         """Skip a type such as FLOAT[4], DOUBLE PRECISION[] or DECIMAL(10, 2)."""
         if at not in self._text.names:
-            raise self._text.error(at, "The name of a type is expected after ::; this")
+            raise self._text.error(at, "The name of a type is expected after ::")
         at += 1
         if self._words[at] == "PRECISION":
             at += 1
@@ -366,4 +364,4 @@ def _read_number(text: SqlText, first: int, last: int) -> int | float:
     try:
         return int(number) if number.isdecimal() else float(number)
     except ValueError:
-        raise text.error(first, f"{number!r} is not a number; it") from None
+        raise text.error(first, f"{number!r} is not a number") from None

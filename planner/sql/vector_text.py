@@ -9,7 +9,7 @@ from lance_gateway.planner.sql.text.limits import MAX_WIDTH
 
 
 def read_vector(text: str) -> list[float] | None:
-    """Read the numbers of a vector; return None if the text is no vector, or one of a million numbers.
+    """Read the numbers of a vector; return None if the text is not a vector, or one of a million numbers.
 
     >>> read_vector("[1, 2.5]")
     [1.0, 2.5]

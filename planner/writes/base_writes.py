@@ -80,7 +80,7 @@ class BaseWrite:
 
         Raises:
             FencedError: others changed the rows that go; nothing was written.
-            PreconditionError: the table was altered, or made anew; nothing was written.
+            PreconditionError: the table was altered, or recreated; nothing was written.
             LanceGatewayError: a row violates a rule, or storage failed.
         """
         added = self._read.write_files(map(self._read.check, self._limit(rows)))
@@ -146,7 +146,7 @@ class BaseWrite:
         newest = self.table.base()
         if newest.place != self.base.place or (newest.details is None) != (self.base.details is None):
             msg = (
-                f"table {newest.name!r} was made anew, or got a MemWAL, while the statement ran, and nothing "
+                f"table {newest.name!r} was recreated, or got a MemWAL, while the statement ran, and nothing "
                 "was written: send it again"
             )
             raise PreconditionError(msg)

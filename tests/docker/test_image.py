@@ -111,7 +111,7 @@ def test_what_is_packaged_is_let_in() -> None:
 
 @pytest.mark.parametrize(("lock", "extras"), LOCKS.items())
 def test_what_the_project_asks_for_is_locked(lock: str, extras: tuple[str, ...]) -> None:
-    """`make lock` writes the files anew."""
+    """`make lock` writes the files again."""
     text = (FOLDER / "docker" / lock).read_text()
     pins = re.findall(r"^([\w.-]+)==(\S+)(?: ; .*)? \\$", text, re.MULTILINE)
     locked: dict[str, set[str]] = {}

@@ -38,7 +38,7 @@ delete = true
 """
 OPTIONS = (
     *("--http-port", "off", "--set", "writes.max_memtable_rows=100", "--set", "server.workers=2"),
-    *("--set", "writes.claim_timeout=5m"),  # A machine that has much else to do is no failure.
+    *("--set", "writes.claim_timeout=5m"),  # A machine that has much else to do is not a failure.
 )
 TABLES = (
     """CREATE TABLE t (id BIGINT PRIMARY KEY, v BIGINT, s VARCHAR, vec FLOAT[4])

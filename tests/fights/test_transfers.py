@@ -24,7 +24,7 @@ def total(gateway: EngineGateway | EngineTransaction) -> tuple[int, int]:
 
 
 class Client:
-    """Moves amounts between accounts, and begins anew when others were faster."""
+    """Moves amounts between accounts, and begins again when others were faster."""
 
     def __init__(self, gateway: EngineGateway, seed: int) -> None:
         self.gateway = gateway

@@ -208,7 +208,7 @@ def make_again(r: Reader) -> None:
     for _ in range(3):
         found = sorted(pairs(r.ask(f"SELECT id, v FROM {name}")))
         if found != rows:
-            raise WrongAnswerError(f"made anew {found}, not {rows}")
+            raise WrongAnswerError(f"recreated {found}, not {rows}")
 
 
 def explain(r: Reader) -> None:

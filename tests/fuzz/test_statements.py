@@ -83,7 +83,7 @@ def test_statements_over_the_wire(fuzzed: Target, count: int) -> None:
     answered = 0
     with flight.connect(fuzzed.uri) as client, fuzzed.unharmed():
         for _, text in statements(seed=21, count=count):
-            # What is no UTF-8 cannot be put into a message.
+            # What is not UTF-8 cannot be put into a message.
             message = sql.CommandStatementQuery(query=text.encode("utf-8", "replace").decode())
             try:
                 rpc.fetch(client, message)

@@ -112,7 +112,7 @@ def test_a_connection_that_only_reads_is_chosen_in_the_url(jvm: Jvm, url: str) -
     ("parameter", "complaint"),
     [
         ("consistency=eventual", "consistency 'eventual' is unknown"),
-        ("query_timeout_ms=soon", "'soon' is no whole number"),
+        ("query_timeout_ms=soon", "'soon' is not a whole number"),
     ],
 )
 def test_a_wrong_option_in_the_url_fails_by_name(jvm: Jvm, url: str, parameter: str, complaint: str) -> None:

@@ -7,7 +7,7 @@ from tests.jdbc.jvm import Facts, Jvm
 pytestmark = pytest.mark.slow
 
 FAILURES = {
-    "syntax": "'SELEC' is not offered",
+    "syntax": "'SELEC' is not supported",
     "unknown table": "Table 'ordres' does not exist; did you mean 'orders'",
     "unknown column": "No field named amout",
     "unknown function": "Invalid function 'frobnicate'",
@@ -33,7 +33,7 @@ def test_a_failure_is_a_clear_sql_exception(facts: Facts, name: str) -> None:
 
 
 def test_a_failure_in_the_middle_of_a_stream_is_told(facts: Facts) -> None:
-    # ResultSet.next lets the Flight exception through, which is no SQLException.
+    # ResultSet.next lets the Flight exception through, which is not a SQLException.
     failure = facts.failure("division by zero in the middle")
     assert failure.kind.endswith("FlightRuntimeException")
     assert "Divide by zero" in failure.text

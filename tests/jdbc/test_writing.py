@@ -142,7 +142,7 @@ def test_what_is_refused_is_a_clear_exception_without_state(facts: Facts, name: 
 
 
 def test_a_batch_with_a_row_that_is_refused_writes_nothing(facts: Facts) -> None:
-    """The driver tells of no counts then: it is no BatchUpdateException."""
+    """The driver tells of no counts then: it is not a BatchUpdateException."""
     failure = facts.failure("a batch with a NULL as key")
     assert failure.kind == "java.sql.SQLException"
     assert "column 'id' of row 2 is NULL" in failure.text

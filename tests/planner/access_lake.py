@@ -58,7 +58,7 @@ VIEWS = {
 
 
 def order(number: int, tenant: str, *, note: str = "ok", amount: int | None = None) -> dict[str, Any]:
-    """Hidden rows are poisoned: amount 5 divides by zero below, code "oops" is no number."""
+    """Hidden rows are poisoned: amount 5 divides by zero below, code "oops" is not a number."""
     seen = tenant == "a" and not note.endswith("x")
     return {
         "id": number,

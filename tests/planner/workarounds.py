@@ -13,7 +13,7 @@ An answer without rows is `(no rows)`. All statements are over the tables of `TA
 
     python -m tests.planner.workarounds
 
-writes the table of mistakes in docs/sql.md anew.
+writes the table of mistakes in docs/sql.md again.
 """
 
 import datetime as dt

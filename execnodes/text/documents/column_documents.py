@@ -236,7 +236,7 @@ class ColumnDocuments(Protocol):
 
     @property
     def lengths(self) -> np.ndarray:
-        """Number of tokens of each row (int32); a row without tokens is no document."""
+        """Number of tokens of each row (int32); a row without tokens is not a document."""
 
     @property
     def totals(self) -> tuple[int, int]:

@@ -211,7 +211,7 @@ def parse_text_query(columns: Sequence[str], query: str, options: Mapping[str, o
     text = query.strip()
     if text.startswith("{"):
         for name in options:
-            given.refuse(f"{name} is said within the JSON when the query is JSON")
+            given.refuse(f"{name} must be given within the JSON if the query is JSON")
         return _Reader(tuple(columns)).query(_parse_json(text), "the text query", 1)
     is_quoted = len(text) > 1 and text[0] == text[-1] == '"'
     if not given.boolean("phrase", default=is_quoted):
@@ -223,7 +223,7 @@ def parse_text_query(columns: Sequence[str], query: str, options: Mapping[str, o
 
 def _parse_json(text: str) -> object:
     def refuse(constant: str) -> NoReturn:
-        raise InvalidInputError(f"the text query's JSON has {constant}, which is no number")
+        raise InvalidInputError(f"the text query's JSON has {constant}, which is not a number")
 
     try:
         return json.loads(text, parse_constant=refuse)

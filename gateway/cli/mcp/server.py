@@ -39,7 +39,7 @@ RowCount = Annotated[int, Field(ge=1, description="Rows to return, at most.")]
 
 
 @contextmanager
-def tell_model() -> Iterator[None]:
+def raise_tool_errors() -> Iterator[None]:
     """Turn what the gateway refuses, and what fails on the way to it, into errors that the model reads."""
     try:
         yield
@@ -74,7 +74,7 @@ class Gateway:
         if self._client is not None:
             self._client.close()
 
-    @tell_model()
+    @raise_tool_errors()
     def list_tables(self) -> str:
         """List the tables and views that you may read."""
         listed = self.client.list_tables("TABLE", "VIEW")
@@ -82,7 +82,7 @@ class Gateway:
         rows = pa.table({"table_name": names, "table_type": listed.column("table_type")})
         return format_rows(rows.schema, rows.to_batches(), self._limits)
 
-    @tell_model()
+    @raise_tool_errors()
     def describe_table(
         self, table: Annotated[str, Field(description="Name of a table or view, as list_tables has it.")]
     ) -> str:
@@ -120,7 +120,7 @@ class Gateway:
         ]
         return format_description(told)
 
-    @tell_model()
+    @raise_tool_errors()
     def query(
         self,
         sql: Annotated[str, Field(description="One SQL statement, without parameters.")],
@@ -136,7 +136,7 @@ class Gateway:
         finally:
             reader.cancel()
 
-    @tell_model()
+    @raise_tool_errors()
     def search(
         self,
         table: Annotated[str, Field(description="Name of the table to search.")],

@@ -62,7 +62,7 @@ class ObservabilitySection(Section):
     @classmethod
     def _check_url(cls, value: str) -> str:
         if value and not value.startswith(("http://", "https://")):
-            raise ValueError("it is no URL such as http://collector:4318")
+            raise ValueError("it is not a URL such as http://collector:4318")
         return value
 
     @field_validator("log_level", mode="before")

@@ -14,5 +14,5 @@ class Section(BaseModel):
         # Which pydantic takes for 1: a limit of one second, or of one session.
         numeric = cls.model_fields[info.field_name or ""].annotation in {int, float}
         if numeric and isinstance(value, bool):
-            raise ValueError("it is no number")
+            raise ValueError("it is not a number")
         return value

@@ -78,7 +78,7 @@ class WritesSection(Section):
             return value
         match = re.fullmatch(r"grpc(\+tls)?://(\[[0-9a-fA-F:]+\]|[^/:@\s]+):(\d+)", value)
         if match is None or not 0 < int(match[3]) <= 65535:
-            raise ValueError("it is no address such as grpc+tls://gateway-1:31337")
+            raise ValueError("it is not an address such as grpc+tls://gateway-1:31337")
         if match[2] in ("0.0.0.0", "[::]"):  # noqa: S104 - refused
             raise ValueError("no gateway can be reached there: name this machine")
         return value

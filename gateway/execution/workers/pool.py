@@ -48,8 +48,8 @@ _HANG_SECONDS = 1.0
 _LAST_SECONDS = 5.0
 """How long a worker that hangs is kept for its other statements."""
 _RESTART_SECONDS = 1.0
-_MAX_SUSPECTS = 1024
-_SUSPECT_SECONDS = 3600.0
+_MAX_REMEMBERED = 1024
+_REMEMBERED_SECONDS = 3600.0
 _REFUSED_SECONDS = 300.0
 
 
@@ -60,7 +60,7 @@ class _Record:
     why: str
 
 
-class Suspects:
+class FatalStatements:
     """The statements of the last hour under which a worker died; safe to share between threads.
 
     Args:
@@ -71,9 +71,9 @@ class Suspects:
         self._clock = clock
         self._lock = threading.Lock()
         self._has_any = False
-        self._records: TTLCache[bytes, _Record] = TTLCache(_MAX_SUSPECTS, _SUSPECT_SECONDS, clock)
+        self._records: TTLCache[bytes, _Record] = TTLCache(_MAX_REMEMBERED, _REMEMBERED_SECONDS, clock)
 
-    def accuse(self, statement: bytes, why: str, *, was_alone: bool) -> None:
+    def record_death(self, statement: bytes, why: str, *, was_alone: bool) -> None:
         """Record that a worker died under a statement.
 
         Args:
@@ -109,7 +109,7 @@ class Suspects:
             )
         return True
 
-    def acquit(self, statement: bytes) -> None:
+    def forget(self, statement: bytes) -> None:
         """Forget a statement that has run alone and did no harm."""
         with self._lock:
             self._records.pop(statement, None)
@@ -127,7 +127,7 @@ class WorkerPool:
         if count < 1:
             raise InvalidInputError(f"a pool of {count} workers: at least one is needed")
         self.options = options
-        self.suspects = Suspects()
+        self.fatal_statements = FatalStatements()
         self.statements: weakref.WeakValueDictionary[int, PreparedQuery] = weakref.WeakValueDictionary()
         """By number, those that workers may know."""
         self.deaths = dict.fromkeys(WorkerEnd, 0)
@@ -179,14 +179,14 @@ class WorkerPool:
             UnavailableError: no worker gets ready.
             InvalidInputError: the statement has ended workers before.
         """
-        is_alone = self.suspects.must_be_alone(statement)
+        is_alone = self.fatal_statements.must_be_alone(statement)
         worker = self._take_alone() if is_alone else self._take(favourite, is_bound=is_bound)
         lease: Lease | None = None
         try:
             lease = Lease(worker, statement, next(self._numbers))
             yield worker, lease
             if is_alone:
-                self.suspects.acquit(statement)
+                self.fatal_statements.forget(statement)
         except (WorkerEndedError, WorkerLostError):
             worker.is_ready = False  # as its listener will notice in a moment
             self._accuse(worker)
@@ -250,7 +250,7 @@ class WorkerPool:
             while True:
                 if self._closed.is_set():
                     raise UnavailableError("the gateway is stopping; run the query again elsewhere")
-                able = [one for one in self._workers if one.is_ready and one.condemned_at is None]
+                able = [one for one in self._workers if one.is_ready and one.hung_since is None]
                 if able:
                     ready = [one for one in able if one.resting_at is None] or able
                     least = min(ready, key=lambda one: len(one.running))
@@ -263,7 +263,7 @@ class WorkerPool:
                     return least
                 if not self._changed.wait(until - time.monotonic()):
                     raise UnavailableError(
-                        f"no worker got ready within {_START_SECONDS:g} s: the log says why; try again"
+                        f"no worker became ready within {_START_SECONDS:g} s: the log says why; try again"
                     )
 
     def _take_alone(self) -> WorkerProcess:
@@ -273,7 +273,7 @@ class WorkerPool:
             self._changed.wait_for(lambda: worker.is_ready or not worker.is_alive, _START_SECONDS)
         if not worker.is_ready:
             self._retire(worker)
-            raise WorkerLostError("no worker got ready: the log says why; try again")
+            raise WorkerLostError("no worker became ready: the log says why; try again")
         return worker
 
     def _retire(self, worker: WorkerProcess) -> None:
@@ -293,14 +293,16 @@ class WorkerPool:
         with self._changed:
             is_known = worker in self._accused
             self._accused.add(worker)
-        victims = worker.find_victims()
+        interrupted = worker.find_interrupted()
         if is_known or worker.was_retired:
             return
         self.deaths[worker.end] += 1
-        logger.error("worker %d has ended (%s) with %d requests", worker.pid, worker.exit_text, len(victims))
-        for lease in victims:
-            was_alone = len(victims) == 1 and not worker.was_killed_by_others
-            self.suspects.accuse(lease.statement, worker.exit_text, was_alone=was_alone)
+        logger.error(
+            "worker %d has ended (%s) with %d requests", worker.pid, worker.exit_text, len(interrupted)
+        )
+        for lease in interrupted:
+            was_alone = len(interrupted) == 1 and not worker.was_killed_by_others
+            self.fatal_statements.record_death(lease.statement, worker.exit_text, was_alone=was_alone)
 
     def _replace(self, worker: WorkerProcess) -> None:
         """End a worker that has no statements, and start another one."""
@@ -324,7 +326,7 @@ class WorkerPool:
                 return
             self._workers.remove(worker)
         pause = self._failed_at + _RESTART_SECONDS - time.monotonic()
-        if pause > 0 and not worker.find_victims():
+        if pause > 0 and not worker.find_interrupted():
             self._closed.wait(pause)  # One that fails at its start must not fail all the time.
         self._failed_at = time.monotonic()
         if not self._closed.is_set():
@@ -351,14 +353,14 @@ class WorkerPool:
             )
             return
         if not hanging:
-            worker.condemned_at = None
+            worker.hung_since = None
             if not worker.check_rest(now):
                 logger.warning("worker %d goes on with a statement that was stopped: ending it", worker.pid)
                 self._replace(worker)
             return
-        if worker.condemned_at is None:
-            worker.condemned_at = now
+        if worker.hung_since is None:
+            worker.hung_since = now
             logger.warning("worker %d does not stop a statement", worker.pid)
         others = [one for one in list(worker.running.values()) if one.abandoned_at is None]
-        if not others or now - worker.condemned_at > _LAST_SECONDS:
+        if not others or now - worker.hung_since > _LAST_SECONDS:
             worker.kill(WorkerEnd.HANG, "a statement that could not be stopped")

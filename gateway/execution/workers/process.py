@@ -97,7 +97,7 @@ class WorkerProcess:
     Attributes:
         running: names of the statements that it runs.
         is_ready: whether it takes statements.
-        condemned_at: when it was found to hang, in seconds of the monotonic clock; None if it was not.
+        hung_since: when it was found to hang, in seconds of the monotonic clock; None if it was not.
         why: why it was killed; "" if it was not.
         resting_at: since when it takes no statements, though it could; None if it takes them.
         was_retired: whether it was ended since it was not needed any more.
@@ -114,7 +114,7 @@ class WorkerProcess:
     ) -> None:
         self.running: dict[int, Lease] = {}
         self.is_ready = False
-        self.condemned_at: float | None = None
+        self.hung_since: float | None = None
         self.why = ""
         self._killed_for: WorkerEnd | None = None
         self.was_retired = False
@@ -126,7 +126,7 @@ class WorkerProcess:
         self._exit_code = 0
         self._ended = threading.Event()
         self._lock = threading.Lock()
-        self._victims: tuple[Lease, ...] | None = None
+        self._interrupted: tuple[Lease, ...] | None = None
         self._idle: list[tuple[Channel, SegmentReader]] = []
         self._control, theirs = Channel.create_pair()
         self._process = _CONTEXT.Process(target=run_worker, args=(options, theirs), daemon=True)
@@ -171,7 +171,7 @@ class WorkerProcess:
         """Return "starting", "ready", "resting", "hanging" or "ended"."""
         if not self.is_alive:
             return "ended"
-        if self.condemned_at is not None:
+        if self.hung_since is not None:
             return "hanging"
         if self.resting_at is not None:
             return "resting"
@@ -231,12 +231,12 @@ class WorkerProcess:
         self.was_retired = self.is_alive
         self._process.kill()
 
-    def find_victims(self) -> tuple["Lease", ...]:
+    def find_interrupted(self) -> tuple["Lease", ...]:
         """Return the requests that a process held when it was first found to have ended."""
         with self._lock:
-            if self._victims is None:
-                self._victims = tuple(self.running.values())
-            return self._victims
+            if self._interrupted is None:
+                self._interrupted = tuple(self.running.values())
+            return self._interrupted
 
     def join(self) -> None:
         """Wait for the end of the process, which was killed."""
@@ -270,7 +270,7 @@ class WorkerProcess:
 
     def died_error(self) -> LanceGatewayError:
         """Return the error for a statement that the process held when it ended."""
-        is_alone = len(self.find_victims()) == 1
+        is_alone = len(self.find_interrupted()) == 1
         self._ended.wait(_GRACE_SECONDS)
         if is_alone and not self.was_killed_by_others:
             return WorkerEndedError(

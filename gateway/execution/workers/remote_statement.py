@@ -77,7 +77,7 @@ class RemoteStatement:
         """
         for attempt in range(ATTEMPTS):
             with suppress(WorkerLostError) if attempt + 1 < ATTEMPTS else nullcontext():
-                # To its end, where its worker is acquitted.
+                # To its end, where its worker forgets the statement.
                 answers = [answer for answer, _ in self.ask(create, control)]
                 assert isinstance(answers[-1], Answered)  # noqa: S101 - the last of a request that succeeds
                 return answers[-1].value

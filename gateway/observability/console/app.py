@@ -208,7 +208,7 @@ class Console:
         session = await self._find(visit)
         body = await read_body(visit.request, KillBody)
         if "'" in body.query_id:
-            raise InvalidInputError(f"{body.query_id!r} is no id of a statement: see /api/statements")
+            raise InvalidInputError(f"{body.query_id!r} is not an id of a statement: see /api/statements")
         rows = await visit.run(partial(session.connection.fetch, f"KILL QUERY '{body.query_id}'"))
         return JSONResponse(rows[0])
 

@@ -1,4 +1,4 @@
-"""Logs whose owners are gone: signs of life of writers, and flushes in their place.
+"""Logs whose owners are gone: heartbeats of writers, and flushes in their place.
 
 A process that owns regions of a table writes a small file at least every minute. Who finds rows in the log
 of a region, the last of them old, and the owner's file as old, may flush the log: its owner has died, or
@@ -27,27 +27,27 @@ from lance_gateway.memwal.writing.region.ownership import RegionOwnership, read_
 from lance_gateway.memwal.writing.table.open_table import OpenTable
 
 WRITERS: Final = "_gateway/writers"
-SIGN_SECONDS: Final = 60.0
+HEARTBEAT_SECONDS: Final = 60.0
 """A process that owns regions shows that it lives at least so often."""
 _FORGET_SECONDS: Final = 7 * 86400.0
 _CLAIM_SECONDS: Final = 30.0
 
 
-def sign_path(writer_id: str) -> str:
+def heartbeat_path(writer_id: str) -> str:
     """Return the file by which a writer shows that it lives, below the directory of the table."""
     return f"{WRITERS}/{writer_id}"
 
 
-def show_life(table: Storage, writer_id: str) -> None:
+def write_heartbeat(table: Storage, writer_id: str) -> None:
     """Show that a writer lives; if storage fails, that stays unknown to others."""
     with suppress(UnavailableError):
-        table.put(sign_path(writer_id), b"")
+        table.put(heartbeat_path(writer_id), b"")
 
 
-def end_life(table: Storage, writer_id: str) -> None:
-    """Remove the sign of life of a writer that owns nothing any more."""
+def remove_heartbeat(table: Storage, writer_id: str) -> None:
+    """Remove the heartbeat of a writer that owns nothing any more."""
     with suppress(UnavailableError):
-        table.delete(sign_path(writer_id))
+        table.delete(heartbeat_path(writer_id))
 
 
 def is_abandoned(
@@ -58,7 +58,7 @@ def is_abandoned(
     Args:
         table: directory of the table.
         manifest: newest manifest of the region.
-        seconds: since the last sign of life, and since the last entry.
+        seconds: since the last heartbeat, and since the last entry.
         clock: Unix time in seconds.
 
     Raises:
@@ -70,7 +70,7 @@ def is_abandoned(
     if record is None:
         return False
     last = find_last_wal_position(table, manifest.region_id, after=manifest.replay_after_wal_entry_position)
-    entry, sign = table.identities(wal_entry_path(manifest.region_id, last), sign_path(record.writer))
+    entry, sign = table.identities(wal_entry_path(manifest.region_id, last), heartbeat_path(record.writer))
     signs = [entry] if record.is_released else [entry, sign]
     if any(one is None or clock() - one.written / 1e9 <= seconds for one in signs):
         return False
@@ -109,7 +109,7 @@ def flush_abandoned(name: TableName, table: Storage, manifest: RegionManifest) -
 
 
 def forget_signs(table: Storage, clock: Callable[[], float] = time.time) -> None:
-    """Remove signs of life that are a week old."""
+    """Remove heartbeats that are a week old."""
     with suppress(LanceGatewayError):
         expired = [one for one in table.list(WRITERS) if clock() - one.written / 1e9 > _FORGET_SECONDS]
         table.delete_each([f"{WRITERS}/{one.name}" for one in expired])

@@ -86,7 +86,7 @@ def has_arrived(
         doubt: about the append.
         deadline: monotonic time.
         stopped: whoever waits is to give up.
-        claim: claims the region anew.
+        claim: claims the region again.
         is_once: whether it must not be tried again.
 
     Raises:

@@ -226,7 +226,7 @@ class RegionOwnership:
         """Return the other process that owns the region and can be reached; None if there is none.
 
         Args:
-            table: as it is open; not looked for anew, since rows may be forwarded often.
+            table: as it is open; not looked for again, since rows may be forwarded often.
 
         Raises:
             LanceGatewayError: storage failed, or the region can't be written.

@@ -382,7 +382,7 @@ class RegionWriter:
     def _append(self, group: Sequence[Request], deadline: float) -> None:
         first = group[0]
         if not first.table.watch.is_same():
-            msg = f"{self.queue.name}: the table was overwritten or made anew; nothing was written, retry"
+            msg = f"{self.queue.name}: the table was overwritten or recreated; nothing was written, retry"
             raise UnavailableError(msg)
         deleted = first.upserts is None
         parts = [

@@ -106,7 +106,7 @@ class OpenTable:
                 found = read_table_mark(storage)
             mark = found
         else:
-            msg = f"table {name!r} is dropped and made anew while it is opened; retry"
+            msg = f"table {name!r} is dropped and recreated while it is opened; retry"
             raise UnavailableError(msg)
         schema = build_plain_schema(dataset.schema)
         _check_lists(name, schema)

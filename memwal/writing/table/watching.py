@@ -46,7 +46,7 @@ class Watch:
     def is_same(self) -> bool:
         """Return whether the table is the one that was opened and still has its MemWAL.
 
-        It may have been dropped, made anew, or overwritten. Costs little; on S3 it is asked once a second.
+        It may have been dropped, recreated, or overwritten. Costs little; on S3 it is asked once a second.
 
         Raises:
             UnsupportedError: it got a feature that Lance can't write.

@@ -112,7 +112,7 @@ def read_changes_call(text: SqlText, site: FunctionSite) -> ChangesCall:
 
     Raises:
         InvalidInputError: one is missing, unknown, given twice or no constant.
-        UnsupportedError: `mode` is one that is not offered.
+        UnsupportedError: `mode` is one that is not supported.
     """
     table = read_table(text, site, CHANGES, _EXAMPLE)
     states: dict[str, AsOf] = {}
@@ -122,10 +122,10 @@ def read_changes_call(text: SqlText, site: FunctionSite) -> ChangesCall:
     at = site.opening + 2
     while at < site.closing:
         if text.words[at] != ",":
-            raise text.error(at, f"{CHANGES}: arguments are separated by commas; this")
+            raise text.error(at, f"{CHANGES}: arguments are separated by commas")
         name = _read_option(text, at + 1)
         if name in given:
-            raise text.error(at + 1, f"{CHANGES}: {name} is given twice; the second one stands")
+            raise text.error(at + 1, f"{CHANGES}: {name} is given twice")
         given.add(name)
         if name == "mode":
             tells_all, at = _read_mode(text, at + 3)
@@ -139,14 +139,14 @@ def read_changes_call(text: SqlText, site: FunctionSite) -> ChangesCall:
             if name == "since":
                 since_text = text.sql[text.start(first) : text.end(at - 1)]
     if "since" not in states:
-        raise text.error(site.opening, f"{CHANGES} needs since: {_EXAMPLE}; the call stands")
+        raise text.error(site.opening, f"{CHANGES} needs since: {_EXAMPLE}")
     if follows and "until" in states:
-        raise text.error(site.opening, f"{CHANGES}: what follows a table has no until; the call stands")
+        raise text.error(site.opening, f"{CHANGES}: what follows a table has no until")
     if numbers and (len(numbers) < 2 or "until" not in states):
         # Without an end, each part would have another one.
         raise text.error(
             site.opening,
-            f"{CHANGES}: part and parts belong together, with until beside them; the call stands",
+            f"{CHANGES}: part and parts belong together, with until beside them",
         )
     part = KeyPart(numbers["part"], numbers["parts"]) if numbers else None
     return ChangesCall(table, states["since"], states.get("until"), follows, tells_all, since_text, part)
@@ -156,41 +156,41 @@ def read_table(text: SqlText, site: FunctionSite, function: str, example: str) -
     """Return the table that a call names.
 
     Raises:
-        InvalidInputError: its first argument is no string.
+        InvalidInputError: its first argument is not a string.
     """
     at = site.opening + 1
     if text.words[at] != STRING:
-        raise text.error(at, f"{function}: the table is named by a string, as in {example}; it")
+        raise text.error(at, f"{function}: the table is named by a string, as in {example}")
     return text.tokens[at].text
 
 
 def _read_option(text: SqlText, at: int) -> str:
     if at not in text.names or text.words[at + 1] not in ASSIGNMENTS:
-        raise text.error(at, f"{CHANGES}: arguments behind the table have names, as in {_EXAMPLE}; this one")
+        raise text.error(at, f"{CHANGES}: arguments behind the table have names, as in {_EXAMPLE}")
     name = fold(text.names[at])
     if name not in _OPTIONS:
         near = get_close_matches(name, _OPTIONS, n=1)
         hint = f"did you mean {near[0]}? " if near else ""
         offered = ", ".join(_OPTIONS)
-        raise text.error(at, f"{CHANGES} has no option {name!r}; {hint}it has {offered}; the option stands")
+        raise text.error(at, f"{CHANGES} has no option {name!r}; {hint}it has {offered}")
     return name
 
 
 def _read_mode(text: SqlText, at: int) -> tuple[bool, int]:
     if text.words[at] != STRING or text.tokens[at].text not in {"net", "all"}:
-        raise text.error(at, f"{CHANGES}: mode is 'net' or 'all'; something else stands")
+        raise text.error(at, f"{CHANGES}: mode is 'net' or 'all'")
     return text.tokens[at].text == "all", at + 1
 
 
 def _read_follow(text: SqlText, at: int) -> tuple[bool, int]:
     if text.words[at] not in {"TRUE", "FALSE"}:
-        raise text.error(at, f"{CHANGES}: follow is true or false; something else stands")
+        raise text.error(at, f"{CHANGES}: follow is true or false")
     return text.words[at] == "TRUE", at + 1
 
 
 def _read_number(text: SqlText, at: int) -> tuple[int, int]:
     if text.words[at] != "0" or not text.tokens[at].text.isdecimal():
-        raise text.error(at, f"{CHANGES}: part and parts are whole numbers from 1; something else stands")
+        raise text.error(at, f"{CHANGES}: part and parts are whole numbers from 1")
     return int(text.tokens[at].text), at + 1
 
 

@@ -52,7 +52,7 @@ def read_position_call(text: SqlText, site: FunctionSite) -> PositionCall:
     while at < site.closing:
         name = fold(text.names[at + 1]) if text.words[at] == "," and at + 1 in text.names else ""
         if name not in _STATES or name in states or text.words[at + 2] not in ASSIGNMENTS:
-            msg = f"{POSITION_OF} takes a table, the state of it, and since, as in {_EXAMPLE}; this"
+            msg = f"{POSITION_OF} takes a table, the state of it, and since, as in {_EXAMPLE}"
             raise text.error(at, msg)
         states[name], at = read_state(text, at + 3)
     return PositionCall(table, states.get("at"), states.get("since"))

@@ -82,7 +82,7 @@ def postgres_words(tree: Tree) -> None:
             tree.replace(whole, call.copy())
 
 
-def speak_datafusion_sql(sql: str) -> str:
+def to_datafusion_sql(sql: str) -> str:
     """Return a statement as `postgres_words` writes it.
 
     Raises:
@@ -136,7 +136,7 @@ def _write_call(tree: Tree, call: exp.Anonymous, *, is_over_nothing: bool) -> ex
         function = CATALOG_FUNCTIONS.get((name, len(arguments)))
         if function is None:
             counts = " or ".join(str(number) for other, number in CATALOG_FUNCTIONS if other == name)
-            what = f"{name} takes {counts} arguments, and {len(arguments)} are given; it is"
+            what = f"{name} takes {counts} arguments, and {len(arguments)} are given"
             raise tree.error(call, what)
         return exp.Anonymous(this=function.name, expressions=_type_parameters(arguments, function))
     if name == "generate_subscripts" and len(arguments) == 2:

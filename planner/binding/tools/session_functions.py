@@ -115,6 +115,6 @@ def _compute(tree: Tree, call: exp.Anonymous, asker: Asker) -> exp.Expr | None:
             return exp.Literal.string(value)
         if len(arguments) > 1 and isinstance(arguments[1], exp.Boolean) and arguments[1].this:
             return fill("CAST(NULL AS TEXT)")
-        what = f"current_setting() does not know {setting!r}, which SHOW may know; it is"
+        what = f"current_setting() does not know {setting!r}, which SHOW may know"
         raise tree.error(first, what)
     return None

@@ -48,7 +48,7 @@ def set_at_keys(text: str, path: str, value: str, creates: bool) -> str:  # noqa
     """Return JSON with a value at a path such as {a,0}.
 
     Raises:
-        InvalidInputError: there is no such path, or a text is no JSON.
+        InvalidInputError: there is no such path, or a text is not valid JSON.
     """
     document = parse("jsonb_set", text)
     steps = _read_keys(path)
@@ -111,7 +111,7 @@ _WRITTEN: Final = "'{a,0}'"
 def _read_keys(path: str) -> list[str]:
     if not (path.startswith("{") and path.endswith("}")):
         msg = (
-            f"jsonb_set: {path!r} is no path: write {_WRITTEN}, with names of fields and numbers of elements"
+            f"jsonb_set: {path!r} is not a path: write {_WRITTEN}, of names of fields and numbers of elements"
         )
         raise InvalidInputError(msg)
     (row,) = csv.reader([path[1:-1]], escapechar="\\", skipinitialspace=True) if path != "{}" else ([],)
@@ -125,7 +125,7 @@ def _fit(document: Any, keys: Sequence[str]) -> list[Step]:  # noqa: ANN401 - JS
         step: Step = key
         if isinstance(document, list):
             if not key.removeprefix("-").isdecimal():
-                msg = f"jsonb_set: {key!r} is no number of an element; a path is written {_WRITTEN}"
+                msg = f"jsonb_set: {key!r} is not a number of an element; a path is written {_WRITTEN}"
                 raise InvalidInputError(msg)
             step = int(key)
         steps.append(step)

@@ -2,9 +2,9 @@
 
     SELECT json_extract_string(payload, '$.user.name'), json_array_length(payload, 'tags') FROM events
 
-They answer as DuckDB does: what a path doesn't find is NULL, and a text that is no JSON is an error. A path
-is `$.a.b[0]`, `/a/b/0`, or else the name of one field. The functions that write values take those of one
-type; each type that a statement writes has functions of its own.
+They answer as DuckDB does: what a path doesn't find is NULL, and a text that is not valid JSON is an
+error. A path is `$.a.b[0]`, `/a/b/0`, or else the name of one field. The functions that write values take
+those of one type; each type that a statement writes has functions of its own.
 """
 
 from __future__ import annotations

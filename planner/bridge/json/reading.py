@@ -2,8 +2,8 @@
 
     SELECT json_extract_string(payload, '$.user.name'), json_array_length(payload, 'tags') FROM events
 
-They answer as DuckDB does: what a path doesn't find is NULL, and a text that is no JSON is an error. A path
-is `$.a.b[0]`, `/a/b/0`, or else the name of one field.
+They answer as DuckDB does: what a path doesn't find is NULL, and a text that is not valid JSON is an
+error. A path is `$.a.b[0]`, `/a/b/0`, or else the name of one field.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def read_path(path: str) -> tuple[Step, ...]:
         step = _STEP.match(path, at)
         if step is None:
             msg = (
-                f"{path!r} is no path of JSON from its character {at + 1} on: write $.name, "
+                f"{path!r} is not a path of JSON from its character {at + 1} on: write $.name, "
                 '$."a name", $[0] for the first element, $[#-1] for the last one'
             )
             raise InvalidInputError(msg)
@@ -119,7 +119,7 @@ def parse(name: str, text: str) -> Any:  # noqa: ANN401 - JSON
         return _load(text)
     except (ValueError, RecursionError) as error:
         shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
-        msg = f"{name}: {shown!r} is no JSON ({error}); json_valid() tells which texts are"
+        msg = f"{name}: {shown!r} is not valid JSON ({error}); json_valid() tells which texts are"
         raise InvalidInputError(msg) from error
 
 
@@ -137,13 +137,13 @@ def _load(text: str) -> Any:  # noqa: ANN401 - JSON
 
 
 def _refuse_constant(name: str) -> None:
-    msg = f"{name} is no number there"
+    msg = f"{name} is not a number there"
     raise ValueError(msg)
 
 
 def _read_float(digits: str) -> float:
     number = float(digits)
     if math.isinf(number):
-        msg = f"{digits} is no number of 64 bits"
+        msg = f"{digits} is not a number of 64 bits"
         raise ValueError(msg)
     return number

@@ -47,7 +47,7 @@ def refuse_unwritten(kind: pa.DataType) -> None:
     elif types.is_nested(kind) and not types.is_union(kind):
         refuse_unwritten(kind.value_type)
     elif types.is_duration(kind) or types.is_interval(kind) or types.is_union(kind):
-        msg = f"to_json() of a value of type {kind} is not offered: cast it to text or a number before"
+        msg = f"to_json() of a value of type {kind} is not supported: cast it to text or a number before"
         raise UnsupportedError(msg)
 
 

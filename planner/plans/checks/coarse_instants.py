@@ -43,12 +43,12 @@ _COMPARISONS: Final = frozenset({"=", "!=", "<", ">", "<=", ">=", "IS DISTINCT F
 _WORDS: Final = {"s": "seconds", "ms": "milliseconds", "us": "microseconds"}
 
 _COMPARED: Final = (
-    "Timestamps of {unit} beside finer ones are not offered, since DataFusion would take both as {unit}: "
+    "Timestamps of {unit} beside finer ones are not supported, since DataFusion would take both as {unit}: "
     "write to_timestamp_nanos(..) around both"
 )
 _SHIFTED: Final = (
-    "An interval with fractions beside timestamps of {unit} is not offered, since DataFusion would cut them "
-    "off: write to_timestamp_nanos(..) around the timestamps"
+    "An interval with fractions beside timestamps of {unit} is not supported, since DataFusion would cut "
+    "them off: write to_timestamp_nanos(..) around the timestamps"
 )
 
 

@@ -33,7 +33,7 @@ def make_leaf(
     catalog: VisibleCatalog,
     partitions: int,
 ) -> TableLeaf:
-    """Make the leaf of a reference that is no search.
+    """Make the leaf of a reference that is not a search.
 
     Args:
         bound: the statement.

@@ -313,7 +313,7 @@ def _build_gone_error(
     at = format_moment(read_commit_time(oldest.dataset))
     return PreconditionError(
         f"table {newest.name!r}: single changes since this state were cleaned up ({error}). They are left "
-        f"since version {oldest.version}, of {at}: begin anew, since => {oldest.version}, or ask for "
+        f"since version {oldest.version}, of {at}: begin again, since => {oldest.version}, or ask for "
         "mode => 'net'. How long clean keeps them is said by its option keep_changes"
     )
 

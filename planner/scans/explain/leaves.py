@@ -25,7 +25,7 @@ class Leaf:
     Attributes:
         line: as it is to be shown.
         indent: of the line.
-        scan: that it is; None for one that is no table of the catalog.
+        scan: that it is; None for one that is not a table of the catalog.
     """
 
     line: str

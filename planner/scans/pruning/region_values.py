@@ -144,7 +144,7 @@ def read_region_values(
 
 
 def _add_field(found: RegionValues, one: RegionField, sources: Sequence[pa.Field], keys: Keys) -> None:
-    """Add what a field tells that is no part of a date."""
+    """Add what a field tells that is not a part of a date."""
     try:
         kind = parse_result_type(one.result_type)
     except LanceGatewayError:

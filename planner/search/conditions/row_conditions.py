@@ -65,7 +65,7 @@ def divide_conditions(
     if not all(map(is_understood, operands)):
         msg = (
             f"a condition on {', '.join(sorted(whole.columns & added))} stands beside one that can't apply "
-            "before ranking: put the search into a subquery and the former outside, or say prefilter => false"
+            "before ranking: put the search into a subquery and the former outside, or use prefilter => false"
         )
         raise UnsupportedError(msg)
     early = [operand for operand in operands if added.isdisjoint(find_columns(operand))]

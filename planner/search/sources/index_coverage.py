@@ -213,7 +213,7 @@ def find_own_index(base: BaseTable, generation: GenerationDataset, of_base: Cove
     """Find the index of a generation that gives the same results as the base table's; None if there is none.
 
     A generation has indexes of the same names as the base table had when its first row was written: since
-    then they may have been built anew, with another tokenizer or metric.
+    then they may have been rebuilt, with another tokenizer or metric.
 
     Args:
         base: table.

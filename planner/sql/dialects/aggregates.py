@@ -27,7 +27,7 @@ def _refuse_filter_or_window(node: exp.Expr, source: DialectSource) -> None:
     while isinstance(parent, exp.IgnoreNulls | exp.RespectNulls | exp.WithinGroup):
         parent = parent.parent
     if isinstance(parent, exp.Filter | exp.Window):
-        source.refuse(node, f"{node.key.upper()} with FILTER or OVER is not offered")
+        source.refuse(node, f"{node.key.upper()} with FILTER or OVER is not supported")
 
 
 def _skip_nulls(text: str, *subjects: exp.Expr) -> exp.Var:
@@ -40,7 +40,7 @@ def _skip_nulls(text: str, *subjects: exp.Expr) -> exp.Var:
 def _best(order: str) -> Rule:
     def rule(node: exp.Expr, source: DialectSource) -> exp.Expr:
         if node.args.get("count") is not None:
-            source.refuse(node, f"{node.key.upper()} of several rows is not offered")
+            source.refuse(node, f"{node.key.upper()} of several rows is not supported")
         _refuse_filter_or_window(node, source)
         value, by = node.this, node.expression
         text = f"first_value({native(value)} ORDER BY {native(by)} {order})"
@@ -52,7 +52,7 @@ def _best(order: str) -> Rule:
 
 def _any_value(node: exp.Expr, source: DialectSource) -> exp.Expr:
     if isinstance(node.this, exp.HavingMax):
-        source.refuse(node, "ANY_VALUE with HAVING is not offered: use MAX_BY")
+        source.refuse(node, "ANY_VALUE with HAVING is not supported: use MAX_BY")
     _refuse_filter_or_window(node, source)
     return _skip_nulls(f"first_value({native(node.this)})", node.this)
 
@@ -77,10 +77,10 @@ def _ignore_nulls(node: exp.Expr, _source: DialectSource) -> exp.Expr:
 def _string_agg(node: exp.Expr, source: DialectSource) -> exp.Expr:
     """Translate STRING_AGG, GROUP_CONCAT and LISTAGG."""
     if node.args.get("on_overflow") is not None:
-        source.refuse(node, "ON OVERFLOW is not offered")
+        source.refuse(node, "ON OVERFLOW is not supported")
     subject, order, distinct = node.this, "", ""
     if isinstance(subject, exp.Limit):
-        source.refuse(node, "LIMIT inside of an aggregate is not offered")
+        source.refuse(node, "LIMIT inside of an aggregate is not supported")
     if isinstance(subject, exp.Order):
         order = _order_by(subject)
         subject = subject.this
@@ -103,14 +103,14 @@ def _order_by(subject: exp.Expr) -> str:
 
 def _count_if(node: exp.Expr, source: DialectSource) -> exp.Expr:
     if isinstance(node.this, exp.Distinct):
-        source.refuse(node, "COUNT_IF(DISTINCT ...) is not offered")
+        source.refuse(node, "COUNT_IF(DISTINCT ...) is not supported")
     return raw(f"count(CASE WHEN {native(node.this)} THEN 1 END)")
 
 
 def _array(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
     subject = node.this
     if isinstance(subject, exp.Limit | exp.HavingMax):
-        source.refuse(node, "LIMIT inside of an aggregate is not offered")
+        source.refuse(node, "LIMIT inside of an aggregate is not supported")
     within = node.parent if isinstance(node.parent, exp.WithinGroup) else None
     skips = bool(node.args.get("nulls_excluded")) or isinstance(node.parent, exp.IgnoreNulls)
     order = ""
@@ -140,7 +140,7 @@ def _quantile(function: str) -> Rule:
         if not isinstance(share, exp.Literal) or any(
             node.args.get(one) for one in ("weight", "error_tolerance")
         ):
-            source.refuse(node, "this form of a percentile is not offered")
+            source.refuse(node, "this form of a percentile is not supported")
         if function == "percentile_cont":
             return raw(f"percentile_cont({native(share)}) WITHIN GROUP (ORDER BY {native(node.this)})")
         return call(function, node.this, share)
@@ -152,13 +152,13 @@ def _percentile(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
     if isinstance(node.parent, exp.WithinGroup):
         return None
     if node.expression is None or isinstance(node.parent, exp.Window):
-        source.refuse(node, "this form of PERCENTILE_CONT is not offered")
+        source.refuse(node, "this form of PERCENTILE_CONT is not supported")
     return raw(f"percentile_cont({native(node.expression)}) WITHIN GROUP (ORDER BY {native(node.this)})")
 
 
 def _grouping(node: exp.Expr, source: DialectSource) -> exp.Expr:
     if len(node.expressions) != 1:
-        source.refuse(node, "GROUPING of several columns is not offered")
+        source.refuse(node, "GROUPING of several columns is not supported")
     return call("grouping", *node.expressions)
 
 

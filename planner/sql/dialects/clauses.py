@@ -8,30 +8,30 @@ from lance_gateway.planner.sql.dialects.build import literal_number, native, raw
 from lance_gateway.planner.sql.dialects.source import DialectSource
 
 _REFUSED: tuple[tuple[type[exp.Expr], str], ...] = (
-    (exp.TableSample, "sampling is not offered"),
-    (exp.Pivot, "PIVOT and UNPIVOT are not offered"),
+    (exp.TableSample, "sampling is not supported"),
+    (exp.Pivot, "PIVOT and UNPIVOT are not supported"),
     (exp.HistoricalData, "an older version of a table is read FOR VERSION AS OF n, or FOR TIMESTAMP AS OF t"),
-    (exp.Into, "SELECT INTO is not offered"),
-    (exp.Lock, "locking rows is not offered"),
-    (exp.Sort, "SORT BY is not offered: use ORDER BY"),
-    (exp.Cluster, "CLUSTER BY is not offered: use ORDER BY"),
-    (exp.Distribute, "DISTRIBUTE BY is not offered"),
-    (exp.Connect, "CONNECT BY is not offered: use WITH RECURSIVE"),
-    (exp.MatchRecognize, "MATCH_RECOGNIZE is not offered"),
-    (exp.SimilarTo, "SIMILAR TO is not offered: use a regular expression"),
-    (exp.Glob, "GLOB is not offered: use LIKE"),
-    (exp.Lambda, "functions of functions are not offered"),
-    (exp.Comprehension, "list comprehensions are not offered"),
-    (exp.Columns, "COLUMNS() is not offered: name the columns"),
-    (exp.SafeFunc, "the prefix SAFE. is not offered"),
-    (exp.BitwiseNot, "the operator ~ is not offered"),
-    (exp.BitString, "bit strings are not offered"),
-    (exp.ByteString, "byte strings are not offered"),
-    (exp.UnicodeString, "strings of this kind are not offered"),
-    (exp.Collate, "COLLATE is not offered"),
-    (exp.SessionParameter, "session variables are not offered"),
-    (exp.IntervalSpan, "intervals of two units are not offered"),
-    (exp.Posexplode, "POSEXPLODE is not offered"),
+    (exp.Into, "SELECT INTO is not supported"),
+    (exp.Lock, "locking rows is not supported"),
+    (exp.Sort, "SORT BY is not supported: use ORDER BY"),
+    (exp.Cluster, "CLUSTER BY is not supported: use ORDER BY"),
+    (exp.Distribute, "DISTRIBUTE BY is not supported"),
+    (exp.Connect, "CONNECT BY is not supported: use WITH RECURSIVE"),
+    (exp.MatchRecognize, "MATCH_RECOGNIZE is not supported"),
+    (exp.SimilarTo, "SIMILAR TO is not supported: use a regular expression"),
+    (exp.Glob, "GLOB is not supported: use LIKE"),
+    (exp.Lambda, "functions of functions are not supported"),
+    (exp.Comprehension, "list comprehensions are not supported"),
+    (exp.Columns, "COLUMNS() is not supported: name the columns"),
+    (exp.SafeFunc, "the prefix SAFE. is not supported"),
+    (exp.BitwiseNot, "the operator ~ is not supported"),
+    (exp.BitString, "bit strings are not supported"),
+    (exp.ByteString, "byte strings are not supported"),
+    (exp.UnicodeString, "strings of this kind are not supported"),
+    (exp.Collate, "COLLATE is not supported"),
+    (exp.SessionParameter, "session variables are not supported"),
+    (exp.IntervalSpan, "intervals of two units are not supported"),
+    (exp.Posexplode, "POSEXPLODE is not supported"),
 )
 _JOIN_METHODS = frozenset({"", "NATURAL"})
 
@@ -40,7 +40,7 @@ def prepare(tree: exp.Expr, source: DialectSource) -> None:
     """Rewrite clauses of all SELECTs in place.
 
     Raises:
-        UnsupportedError: a construct that is not offered.
+        UnsupportedError: a construct that is not supported.
     """
     for node in list(tree.walk()):
         if isinstance(node, exp.Hint):
@@ -57,7 +57,7 @@ def prepare(tree: exp.Expr, source: DialectSource) -> None:
         elif isinstance(node, exp.Fetch):
             _fetch(node, source)
         elif isinstance(node, exp.Star) and node.args.get("rename"):
-            source.refuse(node, "* RENAME is not offered")
+            source.refuse(node, "* RENAME is not supported")
     for select in list(tree.find_all(exp.Select)):
         _select(select, source)
 
@@ -84,7 +84,7 @@ def _series(table: exp.Table, source: DialectSource) -> None:
 
 def _join(join: exp.Join, source: DialectSource) -> None:
     if (join.args.get("method") or "").upper() not in _JOIN_METHODS:
-        source.refuse(join, f"{join.args['method']} JOIN is not offered")
+        source.refuse(join, f"{join.args['method']} JOIN is not supported")
     if join.kind.startswith("STRAIGHT"):
         join.set("kind", None)
     elif join.kind in {"SEMI", "ANTI"} and not join.side:
@@ -94,13 +94,13 @@ def _join(join: exp.Join, source: DialectSource) -> None:
 def _fetch(fetch: exp.Fetch, source: DialectSource) -> None:
     options = fetch.args.get("limit_options")
     if options is not None and (options.args.get("percent") or options.args.get("with_ties")):
-        source.refuse(fetch, "FETCH with PERCENT or WITH TIES is not offered")
+        source.refuse(fetch, "FETCH with PERCENT or WITH TIES is not supported")
     fetch.replace(exp.Limit(expression=fetch.args.get("count") or exp.Literal.number(1)))
 
 
 def _select(select: exp.Select, source: DialectSource) -> None:
     if select.args.get("kind"):
-        source.refuse(select, f"SELECT AS {select.args['kind']} is not offered")
+        source.refuse(select, f"SELECT AS {select.args['kind']} is not supported")
     group = select.args.get("group")
     if group is not None:
         _group(group, select, source)
@@ -113,7 +113,7 @@ def _select(select: exp.Select, source: DialectSource) -> None:
 def _group(group: exp.Group, select: exp.Select, source: DialectSource) -> None:
     """Rewrite GROUP BY a, b WITH ROLLUP as GROUP BY ROLLUP (a, b)."""
     if group.args.get("totals"):
-        source.refuse(group, "WITH TOTALS is not offered: use GROUP BY ROLLUP (...)")
+        source.refuse(group, "WITH TOTALS is not supported: use GROUP BY ROLLUP (...)")
     for key in ("rollup", "cube"):
         for total in group.args.get(key) or ():
             if not total.expressions:
@@ -139,7 +139,7 @@ def _order_by_all(select: exp.Select, ordered: exp.Expr, source: DialectSource) 
     if isinstance(ordered.this, exp.Column) and ordered.this.this.quoted:
         return
     if select.is_star:
-        source.refuse(ordered, "ORDER BY ALL with * is not offered: name the columns")
+        source.refuse(ordered, "ORDER BY ALL with * is not supported: name the columns")
     places = []
     for number in range(1, len(select.expressions) + 1):
         place = ordered.copy()
@@ -157,7 +157,7 @@ def _unnest(select: exp.Select, source: DialectSource) -> None:
     """
     for lateral in select.args.get("laterals") or ():
         if type(lateral.this) is not exp.Explode:
-            source.refuse(lateral, "LATERAL VIEW is offered with EXPLODE alone")
+            source.refuse(lateral, "LATERAL VIEW is supported with EXPLODE alone")
         is_outer = bool(lateral.args.get("outer"))
         join = exp.Join(this=_read_explode(lateral, source), kind=None if is_outer else "CROSS")
         if is_outer:
@@ -168,11 +168,11 @@ def _unnest(select: exp.Select, source: DialectSource) -> None:
     for join in select.args.get("joins") or ():
         if isinstance(join.this, exp.Lateral) and not isinstance(join.this.this, exp.Subquery):
             if type(join.this.this) not in {exp.Explode, exp.Unnest}:
-                source.refuse(join, "this table function is not offered")
+                source.refuse(join, "this table function is not supported")
             join.set("this", _read_explode(join.this, source))
         is_numbered = isinstance(join.this, exp.Unnest) and bool(join.this.args.get("offset"))
         if is_numbered and source.dialect == "bigquery":
-            source.refuse(join, "WITH OFFSET is not offered, since it counts from 0: use generate_series()")
+            source.refuse(join, "WITH OFFSET is not supported, since it counts from 0: use generate_series()")
     while _fold_first(select):
         pass
 
@@ -183,7 +183,7 @@ def _read_explode(lateral: exp.Expr, source: DialectSource) -> exp.Unnest:
     if isinstance(function, exp.Unnest):
         return exp.Unnest(**{**function.args, "alias": alias})
     if alias is not None and len(alias.args.get("columns") or ()) > 1:
-        source.refuse(lateral, "EXPLODE is offered with one list")
+        source.refuse(lateral, "EXPLODE is supported with one list")
     if alias is None or not alias.args.get("columns"):
         name = exp.to_identifier("col", quoted=True)
         alias = exp.TableAlias(this=alias.this if alias is not None else name, columns=[name])

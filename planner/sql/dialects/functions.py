@@ -51,7 +51,7 @@ _TEXTS = frozenset({exp.DType.CHAR, exp.DType.NCHAR, exp.DType.VARCHAR, exp.DTyp
 def _cast(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
     to = node.args["to"]
     if node.args.get("format") is not None or node.args.get("default") is not None:
-        source.refuse(node, "CAST with a format is not offered")
+        source.refuse(node, "CAST with a format is not supported")
     if not isinstance(to, exp.DataType):
         return None
     if (
@@ -59,7 +59,7 @@ def _cast(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
         and to.this is exp.DType.VARBINARY
         and "\\" in (literal_text(node.this) or "")
     ):
-        source.refuse(node, "escapes in a BLOB are not offered")
+        source.refuse(node, "escapes in a BLOB are not supported")
     safe = isinstance(node, exp.TryCast) and (
         bool(node.args.get("safe")) or source.dialect not in _CAST_FAILS
     )
@@ -85,7 +85,7 @@ def _rename(name: str) -> Rule:
         known = {"this", "expression", "expressions", "big_int", "is_string", "safe"}
         extra = [key for key, value in node.args.items() if value and key not in known]
         if any(isinstance(node.args[key], exp.Expr) for key in extra):
-            source.refuse(node, f"{node.key.upper()} with these arguments is not offered")
+            source.refuse(node, f"{node.key.upper()} with these arguments is not supported")
         return call(name, *arguments)
 
     return rule
@@ -93,7 +93,7 @@ def _rename(name: str) -> Rule:
 
 def _position(node: exp.Expr, source: DialectSource) -> exp.Expr:
     if node.args.get("position") is not None or node.args.get("occurrence") is not None:
-        source.refuse(node, "searching from a position is not offered")
+        source.refuse(node, "searching from a position is not supported")
     return call("strpos", node.this, node.args["substr"])
 
 
@@ -103,7 +103,7 @@ def _substring(node: exp.Expr, source: DialectSource) -> exp.Expr:
     if first is not None and first < 0 and length is None:
         return call("right", node.this, str(-first))
     if first is not None and first < 1:
-        source.refuse(node, f"a substring from {first} with a length is not offered")
+        source.refuse(node, f"a substring from {first} with a length is not supported")
     return call("substr", node.this, start, length)
 
 
@@ -130,7 +130,7 @@ def _regexp_like(node: exp.Expr, _source: DialectSource) -> exp.Expr:
 
 def _regexp_replace(node: exp.Expr, source: DialectSource) -> exp.Expr:
     if any(node.args.get(name) is not None for name in ("position", "occurrence")):
-        source.refuse(node, "REGEXP_REPLACE from a position is not offered")
+        source.refuse(node, "REGEXP_REPLACE from a position is not supported")
     flags = literal_text(node.args.get("modifiers")) or ""
     if source.dialect != "duckdb" and "g" not in flags:
         flags += "g"
@@ -145,7 +145,7 @@ def _regexp_extract(node: exp.Expr, source: DialectSource) -> exp.Expr:
     if pattern is None:
         source.refuse(node, "the pattern of REGEXP_EXTRACT must be a literal")
     if any(node.args.get(name) is not None for name in ("position", "occurrence", "parameters")):
-        source.refuse(node, "REGEXP_EXTRACT with these arguments is not offered")
+        source.refuse(node, "REGEXP_EXTRACT with these arguments is not supported")
     group = node.args.get("group")
     number = literal_number(group) if group is not None else 0
     if source.dialect == "bigquery":
@@ -165,7 +165,7 @@ def _split(node: exp.Expr, source: DialectSource) -> exp.Expr:
     if isinstance(node, exp.RegexpSplit) and (separator is None or re.escape(separator) != separator):
         escaped = None if separator is None else re.fullmatch(r"\\(\W)|([,;:#@!%&=~<> /_\-])", separator)
         if escaped is None:
-            source.refuse(node, "splitting by a regular expression is not offered")
+            source.refuse(node, "splitting by a regular expression is not supported")
         return call("string_to_array", node.this, exp.Literal.string(escaped[1] or escaped[2]))
     return call("string_to_array", node.this, node.expression)
 
@@ -226,26 +226,26 @@ def _index(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
     if literal_number(index) is not None or literal_text(index) is not None:
         return None
     if source.dialect != "bigquery" or node.args.get("offset") != 0:
-        source.refuse(node, "an index that is no literal is offered with ELEMENT_AT, or OFFSET")
+        source.refuse(node, "an index that is not a literal is supported with ELEMENT_AT, or OFFSET")
     return raw(f"{operand(node.this)}[{operand(index)} + 1]")
 
 
 def _round(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
     if node.args.get("truncate") is not None:
-        source.refuse(node, "ROUND with a mode is not offered")
+        source.refuse(node, "ROUND with a mode is not supported")
     return None
 
 
 def _one_argument(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
     if node.expressions:
-        source.refuse(node, f"{node.key.upper()} of several arguments is not offered")
+        source.refuse(node, f"{node.key.upper()} of several arguments is not supported")
     return None
 
 
 def _edge(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
     count = literal_number(node.expression)
     if count is not None and count < 0 and source.dialect != "duckdb":
-        source.refuse(node, f"{node.key.upper()} of less than nothing is not offered")
+        source.refuse(node, f"{node.key.upper()} of less than nothing is not supported")
     return None
 
 
@@ -265,7 +265,7 @@ def _like_any(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
         chosen.this.expressions if isinstance(chosen.this, exp.Tuple | exp.Array) else [chosen.this.this]
     )
     if not patterns or not all(isinstance(pattern, exp.Expr) for pattern in patterns):
-        source.refuse(node, "this list of patterns is not offered")
+        source.refuse(node, "this list of patterns is not supported")
     word = "ILIKE" if isinstance(node, exp.ILike) else "LIKE"
     joined = " OR " if isinstance(chosen, exp.Any) else " AND "
     subject = operand(node.this)
@@ -291,7 +291,7 @@ def _struct(node: exp.Expr, source: DialectSource) -> exp.Expr:
 def _field(node: exp.Expr, source: DialectSource) -> exp.Expr:
     name = node.expression
     if not isinstance(name, exp.Identifier | exp.Literal):
-        source.refuse(node, "this function is not offered")
+        source.refuse(node, "this function is not supported")
     return call("get_field", node.this, exp.Literal.string(name.name))
 
 
@@ -302,7 +302,7 @@ def _variant(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
     if not node.args.get("variant_extract"):
         return extract_json(node, source)
     if not names or len(names) != len(keys):
-        source.refuse(node, "a path with these steps is not offered")
+        source.refuse(node, "a path with these steps is not supported")
     text = native(node.this)
     for name in names:
         text = f"get_field({text}, '{name.replace(chr(39), chr(39) * 2)}')"
@@ -321,7 +321,7 @@ def _sha2(node: exp.Expr, source: DialectSource) -> exp.Expr:
     length = node.args.get("length")
     bits = 256 if length is None else literal_number(length)
     if bits not in {224, 256, 384, 512}:
-        source.refuse(node, "SHA2 is offered with 224, 256, 384 and 512 bits")
+        source.refuse(node, "SHA2 is supported with 224, 256, 384 and 512 bits")
     return raw(f"encode(sha{bits}({native(node.this)}), 'hex')")
 
 

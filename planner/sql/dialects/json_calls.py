@@ -21,17 +21,17 @@ from lance_gateway.planner.sql.dialects.source import DialectSource
 _KEEPS_NULL: Final = frozenset({"mysql", "duckdb", "bigquery"})
 """Dialects whose arrays have null for NULL; the standard leaves it out."""
 _READS_TEXTS: Final = frozenset({"mysql", "duckdb", "spark"})
-"""Dialects that read any text as JSON, and give what is no scalar as JSON."""
+"""Dialects that read any text as JSON, and give what is not a scalar as JSON."""
 _ARRAYS: Final = frozenset({"JSON_ARRAY", "JSON_ARRAYAGG"})
 
 
 def _object(function: str) -> Rule:
     def translate(node: exp.Expr, source: DialectSource) -> exp.Expr:
         if any(node.args.get(name) for name in ("unique_keys", "return_type", "encoding")):
-            source.refuse(node, f"{function.upper()} with RETURNING or UNIQUE KEYS is not offered")
+            source.refuse(node, f"{function.upper()} with RETURNING or UNIQUE KEYS is not supported")
         pairs = node.expressions
         if not all(isinstance(pair, exp.JSONKeyValue) for pair in pairs):
-            source.refuse(node, f"{function.upper()} of these arguments is not offered")
+            source.refuse(node, f"{function.upper()} of these arguments is not supported")
         texts = ", ".join(f"{native(pair.this)} VALUE {native(pair.expression)}" for pair in pairs)
         handling = node.args.get("null_handling") or "NULL ON NULL"
         return raw(f"{function}({texts} {handling})" if texts else f"{function}()")
@@ -59,7 +59,7 @@ def _extract(function: str) -> Rule:
     def translate(node: exp.Expr, source: DialectSource) -> exp.Expr:
         path = node.expression
         if source.dialect not in _READS_TEXTS or not isinstance(path, exp.JSONPath):
-            source.refuse(node, "this function of JSON is not offered: choose the dialect postgres for it")
+            source.refuse(node, "this function of JSON is not supported: choose the dialect postgres for it")
         steps = ["$"]
         for step in path.expressions[1:]:
             if isinstance(step, exp.JSONPathKey) and isinstance(step.this, str):
@@ -67,7 +67,7 @@ def _extract(function: str) -> Rule:
             elif isinstance(step, exp.JSONPathSubscript) and isinstance(step.this, int) and step.this >= 0:
                 steps.append(f"[{step.this}]")
             else:
-                source.refuse(node, "a path of JSON with these steps is not offered")
+                source.refuse(node, "a path of JSON with these steps is not supported")
         return call(function, node.this, exp.Literal.string("".join(steps)))
 
     return translate
@@ -75,7 +75,7 @@ def _extract(function: str) -> Rule:
 
 def _text_of_json(node: exp.Expr, source: DialectSource) -> exp.Expr:
     if source.dialect != "bigquery" or node.args.get("options"):
-        source.refuse(node, "TO_JSON of this dialect is not offered: choose the dialect postgres for it")
+        source.refuse(node, "TO_JSON of this dialect is not supported: choose the dialect postgres for it")
     return raw(f"coalesce(to_json({native(node.this)}), 'null')")
 
 

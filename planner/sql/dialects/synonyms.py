@@ -75,4 +75,6 @@ def resolve(tree: exp.Expr, source: DialectSource) -> None:
         try:
             call.replace(synonym(*(expression.copy() for expression in call.expressions)))
         except TypeError:
-            source.refuse(call, f"{call.name.upper()} with {len(call.expressions)} arguments is not offered")
+            source.refuse(
+                call, f"{call.name.upper()} with {len(call.expressions)} arguments is not supported"
+            )

@@ -278,7 +278,7 @@ def _apply_rules(node: exp.Expr, source: DialectSource) -> exp.Expr:
     rule = _RULES.get(type(node))
     if rule is None:
         if isinstance(node, exp.Func):
-            source.refuse(node, f"the function {node.sql_name()} is not offered")
+            source.refuse(node, f"the function {node.sql_name()} is not supported")
         return node
     replacement = rule(node, source)
     return node if replacement is None else replacement
@@ -306,9 +306,9 @@ def syntax_error(source: DialectSource, error: ParseError) -> InvalidInputError:
     details = error.errors[0] if error.errors else {}
     reason = str(details.get("description") or "it can't be read").rstrip(". ")
     line, column, highlight = details.get("line"), details.get("col"), details.get("highlight") or ""
-    message = f"Syntax error in {source.dialect} SQL: {reason},"
+    message = f"Syntax error in {source.dialect} SQL: {reason}"
     if not line or not column:
-        return InvalidInputError(f"{message} in {source.sql[:200]}")
+        return InvalidInputError(f"{message}, in {source.sql[:200]}")
     lines = source.text[source.query :].split("\n")
     offset = source.query + sum(len(text) + 1 for text in lines[: line - 1]) + max(column - len(highlight), 0)
     return InvalidInputError(PlacedMessage(source.sql, source.position(offset), message))

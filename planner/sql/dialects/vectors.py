@@ -19,7 +19,7 @@ _DISTANCE = "is a distance"
 def _cosine_distance(node: exp.Expr, source: DialectSource) -> exp.Expr:
     if source.dialect == "snowflake":
         # sqlglot reads this similarity as a distance.
-        source.refuse(node, "VECTOR_COSINE_SIMILARITY is not offered; write cosine_similarity(a, b)")
+        source.refuse(node, "VECTOR_COSINE_SIMILARITY is not supported; write cosine_similarity(a, b)")
     return call("cosine_distance", node.this, node.expression)
 
 

@@ -103,7 +103,7 @@ def write_forms_of_expression(text: SqlText) -> SqlText:
     """Return an expression without these forms; see `write_forms`."""
     if not any(concerns(form, text.sql.lower()) for form in FORMS):
         return text
-    # In brackets, since it is no output, which has a name.
+    # In brackets, since it is not an output, which has a name.
     query = tokenize(f"SELECT ({text.sql}\n)")
     written = write_forms(query)
     return text if written is query else tokenize(written.sql.removeprefix("SELECT (").removesuffix(")"))

@@ -96,5 +96,5 @@ def wrong_count(tree: Tree, call: exp.Expr, right: str) -> LanceGatewayError:
         right: what it takes.
     """
     count = len(call.expressions)
-    what = f"{call.name.lower()}() has {count} arguments here, and takes {right}; it is"
+    what = f"{call.name.lower()}() has {count} arguments here, and takes {right}"
     return tree.error(call, what)

@@ -31,7 +31,7 @@ def symmetric_ranges(tree: Tree) -> None:
         if is_unstable(node):
             raise tree.error(
                 node,
-                "BETWEEN SYMMETRIC of values that change is not supported: compute them in a subquery; it is",
+                "BETWEEN SYMMETRIC of values that change is not supported: compute them in a subquery",
                 UnsupportedError,
             )
         other = node.copy()
@@ -50,10 +50,10 @@ def like_escapes(tree: Tree) -> None:
         SELECT id FROM t WHERE name LIKE 'a!_%' ESCAPE '!'
     ->  SELECT id FROM t WHERE name LIKE 'a\_%'
 
-    A pattern that is no literal is translated when it is computed, by replace().
+    A pattern that is not a literal is translated when it is computed, by replace().
 
     Raises:
-        UnsupportedError: the pattern is no text, or the escape character is not valid.
+        UnsupportedError: the pattern is not text, or the escape character is not valid.
     """
     for clause in list(tree.root.find_all(exp.Escape)):
         condition, character = clause.this, clause.expression
@@ -61,12 +61,12 @@ def like_escapes(tree: Tree) -> None:
             continue
         mark = character.name
         if len(mark) > 1 or mark in _WILDCARDS:
-            message = f"ESCAPE takes one character that is no wildcard, and not {mark!r}; it is"
+            message = f"ESCAPE takes one character that is not a wildcard, and not {mark!r}"
             raise tree.error(character, message, UnsupportedError)
         pattern = condition.expression
         is_number = isinstance(pattern.unnest(), exp.Binary) and not isinstance(pattern.unnest(), exp.DPipe)
         if not isinstance(condition, exp.Like | exp.ILike) or isinstance(pattern, exp.Any) or is_number:
-            message = "ESCAPE is not supported except behind LIKE with a text; it is"
+            message = "ESCAPE is not supported except behind LIKE with a text"
             raise tree.error(condition, message, UnsupportedError)
         if isinstance(pattern, exp.Literal):
             pattern = exp.Literal.string(_translate(pattern.name, mark))

@@ -127,7 +127,7 @@ def refused_functions(tree: Tree) -> None:
         UnsupportedError: one of these functions is called.
     """
     for call in list_calls(tree, _REFUSED):
-        raise tree.error(call, f"{_REFUSED[call.name.upper()]}; it is", UnsupportedError)
+        raise tree.error(call, f"{_REFUSED[call.name.upper()]}", UnsupportedError)
 
 
 @for_texts(for_calls(_SYNONYMS))
@@ -139,7 +139,7 @@ def synonyms(tree: Tree) -> None:
 
     Raises:
         InvalidInputError: one of them has another number of arguments.
-        UnsupportedError: the group of regexp_extract() is no number, or date_diff() has another unit.
+        UnsupportedError: the group of regexp_extract() is not a number, or date_diff() has another unit.
     """
     for call in list_calls(tree, _SYNONYMS):
         name = call.name.upper()
@@ -168,7 +168,7 @@ def _count_borders(tree: Tree, call: exp.Anonymous) -> exp.Expr:
     if template is None:
         what = (
             f"{call.name.lower()}() is supported with 'day', 'month', 'quarter' and 'year': for others, use "
-            "date_part('epoch', b) - date_part('epoch', a), which are seconds; it is"
+            "date_part('epoch', b) - date_part('epoch', a), which are seconds"
         )
         raise tree.error(call, what, UnsupportedError)
     return fill(template, *times)
@@ -181,7 +181,7 @@ def _extract(tree: Tree, call: exp.Anonymous) -> exp.Expr:
         raise wrong_count(tree, call, "a text, a pattern and the number of a group")
     group = arguments[2] if len(arguments) > 2 else exp.Literal.number(0)
     if not isinstance(group, exp.Literal) or not group.name.isdecimal():
-        what = "regexp_extract() is supported with a literal number of its group; it is"
+        what = "regexp_extract() is supported with a literal number of its group"
         raise tree.error(call, what, UnsupportedError)
     number = int(group.name)
     pattern = "$2" if number else "'(' || $2 || ')'"

@@ -243,6 +243,6 @@ def _refuse(tree: Tree, node: exp.Expr) -> LanceGatewayError:
     return tree.error(
         node,
         "USING of a RIGHT or FULL JOIN beside other joins, or of relations in brackets or without a name, is "
-        "not supported: write ON, and coalesce(a.k, b.k) for its column; it is",
+        "not supported: write ON, and coalesce(a.k, b.k) for its column",
         UnsupportedError,
     )

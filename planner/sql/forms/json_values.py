@@ -118,7 +118,7 @@ def _extract(node: exp.JSONExtract | exp.JSONExtractScalar) -> exp.Expr:
 def _test(tree: Tree, test: exp.Is) -> None:
     """Write `x IS [NOT] JSON [kind]`."""
     if test.expression.args.get("with_"):
-        what = "IS JSON does not compare keys, so WITH UNIQUE KEYS is not supported; it is"
+        what = "IS JSON does not compare keys, so WITH UNIQUE KEYS is not supported"
         raise tree.error(test, what)
     kind = test.expression.this or "value"
     negation = test.parent if isinstance(test.parent, exp.Not) else None
@@ -157,10 +157,10 @@ def _write_call(tree: Tree, node: exp.Expr) -> exp.Expr | None:
 def _refuse_clauses(tree: Tree, call: exp.Expr) -> None:
     name, returned = f"{call.name.lower()}()", call.args.get("returning")
     if returned is not None and returned.this not in _TEXTS:
-        what = f"{name} returns text: leave RETURNING out, and cast its result; it is"
+        what = f"{name} returns text: leave RETURNING out, and cast its result"
         raise tree.error(call, what, UnsupportedError)
     if call.args.get("compares_keys"):
-        what = f"{name} does not compare keys: leave WITH UNIQUE KEYS out; it is"
+        what = f"{name} does not compare keys: leave WITH UNIQUE KEYS out"
         raise tree.error(call, what, UnsupportedError)
 
 
@@ -275,6 +275,6 @@ def _set_at_keys(tree: Tree, call: exp.Expr, arguments: Sequence[exp.Expr]) -> e
     if len(arguments) not in {3, 4}:
         raise wrong_count(tree, call, "JSON, a path such as '{a,0}', and JSON")
     if isinstance(arguments[1], exp.Array):
-        what = "The path of jsonb_set() is a text, as in '{a,0}'; it is"
+        what = "The path of jsonb_set() is a text, as in '{a,0}'"
         raise tree.error(call, what, UnsupportedError)
     return fill(f"jsonb_set($1, $2, json_cast($3), {'$4' if len(arguments) > 3 else 'true'})", *arguments)

@@ -48,7 +48,7 @@ def based_integers(tree: Tree) -> None:
         if written is None:
             continue
         if int(number.name) >= _LARGEST:
-            what = f"{written} has more than 64 bits: write bytes as X'{written[2:]}'; it is"
+            what = f"{written} has more than 64 bits: write bytes as X'{written[2:]}'"
             raise tree.error(number, what)
         put(tree, number, number.copy(), written)
 
@@ -64,7 +64,7 @@ def uuids(tree: Tree) -> None:
     A text beside a literal of a UUID is written as that is.
 
     Raises:
-        InvalidInputError: a literal is no UUID.
+        InvalidInputError: a literal is not a UUID.
     """
     united = [[branch.items or () for branch in branches] for branches in find_unions(tree)]
     columns = [column for queries in united for column in zip(*queries, strict=False)]
@@ -105,7 +105,7 @@ def _read_uuid(tree: Tree, literal: exp.Literal, *, may_fail: bool) -> exp.Expr:
         return exp.Literal.string(str(UUID(literal.name)))
     except ValueError as error:
         if may_fail:
-            what = f"{literal.name!r} is no UUID, which is written {_FORM}; it is"
+            what = f"{literal.name!r} is not a UUID, which is written {_FORM}"
             raise tree.error(literal, what) from error
     return fill("CAST(NULL AS VARCHAR)")
 

@@ -27,7 +27,7 @@ def order_by_all(tree: Tree) -> None:
         if not query.selects or query.is_star:
             raise tree.error(
                 keys[0],
-                "ORDER BY ALL is not supported but for a SELECT that names its columns: name them; it is",
+                "ORDER BY ALL is not supported but for a SELECT that names its columns: name them",
                 UnsupportedError,
             )
         numbered = [keys[0].copy() for _ in query.selects]
@@ -103,7 +103,7 @@ def fetch_with_ties(tree: Tree) -> None:
             raise _refuse_ties(tree, query, f"behind {type(query).__name__.upper()}")
         order = query.args.get("order")
         if order is None:
-            raise tree.error(query, "FETCH WITH TIES needs ORDER BY, which decides what ties; the query is")
+            raise tree.error(query, "FETCH WITH TIES needs ORDER BY, which decides what ties")
         if query.args.get("distinct") or query.args.get("qualify"):
             raise _refuse_ties(tree, query, "of DISTINCT rows or with QUALIFY")
         keys = [_resolve(tree, key, query) for key in order.expressions]
@@ -147,13 +147,13 @@ def _is_named(output: exp.Expr, column: exp.Column) -> bool:
 
 
 def _refuse_ties(tree: Tree, node: exp.Expr, what: str) -> LanceGatewayError:
-    way_out = "rank the rows in a subquery, and keep those with rank() <= n; it is"
+    way_out = "rank the rows in a subquery, and keep those with rank() <= n"
     return tree.error(node, f"FETCH WITH TIES {what} is not supported: {way_out}", UnsupportedError)
 
 
 def _refuse_percent(tree: Tree, fetch: exp.Fetch) -> None:
     if fetch.args["limit_options"].args.get("percent"):
-        message = "FETCH with PERCENT is not supported: fetch a number of rows; it is"
+        message = "FETCH with PERCENT is not supported: fetch a number of rows"
         raise tree.error(fetch, message, UnsupportedError)
 
 

@@ -12,17 +12,13 @@ from lance_gateway.memwal.errors import UnsupportedError
 from lance_gateway.planner.sql.text.tokens import PlacedMessage, SqlText
 from lance_gateway.planner.sql.tree.tree import Tree, for_texts
 
-_SAMPLE: Final = "Sampling is not supported: use WHERE random() < 0.1; it is"
-_LOCK: Final = "Locking rows is not supported: leave it out; it is"
-_TOTALS: Final = (
-    "Totals are written GROUP BY ROLLUP (...), CUBE (...) or GROUPING SETS (...): another form of them is"
-)
+_SAMPLE: Final = "Sampling is not supported: use WHERE random() < 0.1"
+_LOCK: Final = "Locking rows is not supported: leave it out"
+_TOTALS: Final = "Totals are written GROUP BY ROLLUP (...), CUBE (...) or GROUPING SETS (...)"
 _PIVOT: Final = (
-    "PIVOT is not supported: write sum(n) FILTER (WHERE k = 'a') AS a, .. and GROUP BY for each value; it is"
+    "PIVOT is not supported: write sum(n) FILTER (WHERE k = 'a') AS a, .. and GROUP BY for each value"
 )
-_UNPIVOT: Final = (
-    "UNPIVOT is not supported: write a SELECT for each column, and UNION ALL between them; it is"
-)
+_UNPIVOT: Final = "UNPIVOT is not supported: write a SELECT for each column, and UNION ALL between them"
 _UNREAD: Final = (
     (r"\b(?:TABLE)?SAMPLE\s*[\d(]", _SAMPLE),
     (r"\bUNPIVOT\b", _UNPIVOT),
@@ -71,32 +67,26 @@ def _find_refusal(node: exp.Expr) -> str | None:
         case exp.Rollup() | exp.Cube() if not node.expressions:
             return _TOTALS
         case exp.Connect():
-            return "CONNECT BY is not supported: use WITH RECURSIVE; it is"
+            return "CONNECT BY is not supported: use WITH RECURSIVE"
         case exp.SimilarTo():
-            return "SIMILAR TO is not supported: use LIKE, or a regular expression (~ '^...$'); it is"
+            return "SIMILAR TO is not supported: use LIKE, or a regular expression (~ '^...$')"
         case exp.Join(method="NATURAL") if node.side:
             return (
-                "NATURAL joins of one side are not supported: name the columns, as in LEFT JOIN u USING (k); "
-                "it is"
+                "NATURAL joins of one side are not supported: name the columns, as in LEFT JOIN u USING (k)"
             )
         case exp.Star() if node.args.get("ilike"):
-            return "* ILIKE is not supported: name the columns; it is"
+            return "* ILIKE is not supported: name the columns"
         case exp.Comprehension():
-            return (
-                "List comprehensions are not supported: unnest the list in a subquery, and use array_agg(); "
-                "it is"
-            )
+            return "List comprehensions are not supported: unnest the list in a subquery, and use array_agg()"
         case exp.CTE() if isinstance(node.this, exp.DML | exp.Merge):
             return (
                 "A statement that writes is not supported in WITH: send it by itself, with RETURNING if its "
-                "rows are needed; it is"
+                "rows are needed"
             )
     return None
 
 
-_CONNECTED: Final = (
-    "AND and OR behind IS DISTINCT FROM would be read wrongly: write (a IS DISTINCT FROM b); it is"
-)
+_CONNECTED: Final = "AND and OR behind IS DISTINCT FROM would be read wrongly: write (a IS DISTINCT FROM b)"
 
 
 def refuse_unread(text: SqlText) -> None:

@@ -110,7 +110,7 @@ def _is_denied(tree: Tree, node: exp.In) -> bool:
     case = outer.parent if isinstance(outer, exp.If) and inner.arg_key == "this" else None
     is_case = isinstance(case, exp.Case) and case.this is None
     if not is_case and not isinstance(outer, exp.Where | exp.Having | exp.Join | exp.Qualify):
-        message = "(a, b) IN (SELECT ..) as a value is not supported: write EXISTS in a condition; it is"
+        message = "(a, b) IN (SELECT ..) as a value is not supported: write EXISTS in a condition"
         raise tree.error(node, message, UnsupportedError)
     return is_denied
 
@@ -120,11 +120,11 @@ def _compare(
 ) -> exp.Expr:
     if len(left) != len(right):
         counts = f"{len(left)} and {len(right)}"
-        raise tree.error(right[0], f"Rows of {counts} values are compared; the second is")
+        raise tree.error(right[0], f"Rows of {counts} values can't be compared")
     for field in (*left, *right):
         if is_unstable(field):
             message = "A row with a function whose values change can't be compared: compute it in a subquery"
-            raise tree.error(field, f"{message}; it is", UnsupportedError)
+            raise tree.error(field, f"{message}", UnsupportedError)
     pairs = [(_enclose(one), _enclose(other)) for one, other in zip(left, right, strict=True)]
     if kind in {exp.EQ, exp.NEQ}:
         connector = exp.And if kind is exp.EQ else exp.Or

@@ -91,7 +91,7 @@ def time_formats(tree: Tree) -> None:
     ->  SELECT to_char(at, '%Y-%m-%d %H:%M') AS x, (to_char(at, '%-d. ') || rpad(to_char(at, '%B'), 9)) AS y
         FROM t
 
-    A format with % is DataFusion's own, and stays. So does one that is no literal.
+    A format with % is DataFusion's own, and stays. So does one that is not a literal.
 
     Raises:
         InvalidInputError: strftime() has other arguments.
@@ -107,11 +107,11 @@ def time_formats(tree: Tree) -> None:
             continue
         what = ""
         if name == "TO_CHAR" and _OF_NUMBERS.fullmatch(written):
-            what = "to_char() of numbers is not supported: use CAST(.. AS VARCHAR), round() and lpad(); it is"
+            what = "to_char() of numbers is not supported: use CAST(.. AS VARCHAR), round() and lpad()"
         elif name == "DATE_FORMAT" and _LETTER.search(written):
             what = (
                 "date_format() takes formats with %, as in '%Y-%m-%d'; to_char() takes PostgreSQL's "
-                "'YYYY-MM-DD', and the session option dialect those of other databases; it is"
+                "'YYYY-MM-DD', and the session option dialect those of other databases"
             )
         if what:
             raise tree.error(call, what, UnsupportedError)
@@ -157,7 +157,7 @@ def _read(tree: Tree, call: exp.Expr, written: str) -> Iterator[_Part]:
             what = (
                 f"The pattern {unknown} in the format {written!r} is not supported: there are YYYY, MM, DD, "
                 'HH24, MI, SS, MS, US, Month, Mon, Day, Dy, AM and Q, text in "..", and formats with %, '
-                "as in '%Y'; it is"
+                "as in '%Y'"
             )
             raise tree.error(call, what, UnsupportedError)
         if groups["number"]:

@@ -30,7 +30,7 @@ def frame_exclusions(tree: Tree) -> None:
             raise tree.error(
                 frame.parent or frame,
                 "EXCLUDE in a window frame is not supported: subtract the value of the row, as in "
-                "sum(n) OVER (..) - n, or use two frames, before and behind the row; the window is",
+                "sum(n) OVER (..) - n, or use two frames, before and behind the row",
                 UnsupportedError,
             )
         frame.set("exclude", None)
@@ -73,7 +73,7 @@ def _inherit(tree: Tree, window: exp.Window, named: dict[str, exp.Window]) -> No
     elif own and base.args.get("spec"):
         what = "more than its name, since it has a frame"
     if what:
-        raise tree.error(name, f"A window that begins with {read_name(name)!r} can't have {what}; it is")
+        raise tree.error(name, f"A window that begins with {read_name(name)!r} can't have {what}")
     for part in _find_parts(base):
         value = base.args[part]
         window.set(part, [one.copy() for one in value] if isinstance(value, list) else value.copy())

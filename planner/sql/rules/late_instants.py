@@ -54,7 +54,7 @@ _MICROSECONDS: Final = MappingProxyType(
     }
 )
 SHOWS_ZONE: Final = re.compile(r"^$|TZ|OF|%:?[zZ+]|tz")
-"""A format of a time that shows the zone, or that is no literal."""
+"""A format of a time that shows the zone, or that is not a literal."""
 _PER_SECOND: Final = MappingProxyType({"s": 1, "ms": 1_000, "us": 1_000_000})
 
 

@@ -80,7 +80,7 @@ class Scopes:
         elif isinstance(query, exp.Subquery):
             names = self._read(query.this, around, commons, is_inner=is_inner)
         else:
-            msg = f"{type(query).__name__} is no query that can be read"
+            msg = f"{type(query).__name__} is not a query that can be read"
             raise RewritingError(msg)
         for key in ("order", "limit", "offset"):
             for column in query.args[key].find_all(exp.Column) if query.args.get(key) else ():
@@ -200,7 +200,7 @@ class Scopes:
         elif isinstance(item, exp.Values):
             self._bind(item, chain, commons)
         else:
-            msg = f"{type(item).__name__} is no relation that can be read"
+            msg = f"{type(item).__name__} is not a relation that can be read"
             raise RewritingError(msg)
         return columns
 

@@ -101,7 +101,7 @@ def bare(query: exp.Expr) -> exp.Query:
     """Return a query without brackets around it.
 
     Raises:
-        RewritingError: they have clauses of their own, or it is no query.
+        RewritingError: they have clauses of their own, or it is not a query.
     """
     while isinstance(query, exp.Subquery):
         if any(value for key, value in query.args.items() if key not in {"this", "alias"}):

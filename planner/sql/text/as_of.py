@@ -61,7 +61,7 @@ class AsOf:
         """Return the moment in microseconds since 1970; None for a version, a tag or a token.
 
         Raises:
-            InvalidInputError: the value of the expression is no moment.
+            InvalidInputError: the value of the expression is not a moment.
         """
         return _evaluate_moment(self.expression) if self.expression is not None else self.moment
 
@@ -88,10 +88,10 @@ def read_as_of(text: SqlText, i: int) -> tuple[AsOf, int] | None:
     if words[after : after + 2] != ("AS", "OF"):
         if not is_explicit:
             return None  # an alias
-        raise text.error(after, f"FOR {kind} is followed by AS OF; something else stands")
+        raise text.error(after, f"FOR {kind} is followed by AS OF")
     start = after + 2
     if words[start] in {"$", "?"}:
-        raise text.error(start, f"{kind} AS OF takes a constant, and no parameter; one stands")
+        raise text.error(start, f"{kind} AS OF takes a constant, and no parameter")
     return _read_version(text, start) if kind in _VERSIONS else _read_moment(text, start)
 
 
@@ -111,7 +111,7 @@ def read_state(text: SqlText, i: int) -> tuple[AsOf, int]:
         InvalidInputError: there is no state; the message has the place.
     """
     if text.words[i] in {"$", "?"}:
-        raise text.error(i, "A state of a table is a constant: write it into the text; a parameter stands")
+        raise text.error(i, "A state of a table is a constant: write it into the text")
     return _read_version(text, i) if text.words[i] in {STRING, "0"} else _read_moment(text, i)
 
 
@@ -133,7 +133,7 @@ def _read_version(text: SqlText, i: int) -> tuple[AsOf, int]:
         return (AsOf(token=token) if token.startswith(TOKEN_START) else AsOf(tag=token)), i + 1
     if text.words[i] == "0" and token.isdigit() and 1 <= int(token) <= _MAX_VERSION:
         return AsOf(version=int(token)), i + 1
-    message = "A version is a number from 1 on, or the name of a tag in single quotes; something else stands"
+    message = "A version is a number from 1 on, or the name of a tag in single quotes"
     raise text.error(i, message)
 
 
@@ -160,8 +160,8 @@ def _read_literal(text: SqlText, i: int) -> AsOf:
         return AsOf(moment=to_microseconds(datetime.fromisoformat(written)))
     except (ValueError, OverflowError):
         message = (
-            f"{written!r} is no moment: write it like '2026-05-01 12:00:00' (UTC) or "
-            "'2026-05-01T12:00:00+02:00'. It stands"
+            f"{written!r} is not a moment: write it like '2026-05-01 12:00:00' (UTC) or "
+            "'2026-05-01T12:00:00+02:00'"
         )
         raise text.error(i, message) from None
 
@@ -174,22 +174,22 @@ def _skip_primary(text: SqlText, i: int) -> int:
         or text.words[opening] != "("
         or (opening > i and (not text.is_name(i) or text.words[i] == QUOTED))
     ):
-        message = "A moment is a text like '2026-05-01 12:00:00', a call, or in brackets; no such stands"
+        message = "A moment is a text like '2026-05-01 12:00:00', a call, or in brackets"
         raise text.error(i, message)
     closing: list[str] = []
     for at in range(opening, len(text.tokens)):
         word = text.words[at]
         if word in _QUERIES:
-            raise text.error(at, "A moment is a constant: it can't be read from a table; a query stands")
+            raise text.error(at, "A moment is a constant: it can't be read from a table")
         if word in {"$", "?"}:
-            raise text.error(at, "A moment is a constant; a parameter stands")
+            raise text.error(at, "A moment is a constant")
         if word in _OPENING:
             closing.append(_OPENING[word])
         elif closing and word == closing[-1]:
             closing.pop()
             if not closing:
                 return at + 1
-    raise text.error(opening, "The bracket is not closed: it opens")
+    raise text.error(opening, "The bracket is not closed")
 
 
 def _skip_intervals(text: SqlText, i: int) -> int:
@@ -212,7 +212,7 @@ def _evaluate_moment(expression: str) -> int:
         value = pa.Table.from_batches(batches).column("moment")[0].cast(pa.int64()).as_py()
     except Exception as error:
         reason = str(error).partition("\n")[0]
-        msg = f"AS OF {expression}: this is no constant moment ({reason})"
+        msg = f"AS OF {expression}: this is not a constant moment ({reason})"
         raise InvalidInputError(msg) from error
     if value is None:
         msg = f"AS OF {expression}: this is NULL, and no moment"

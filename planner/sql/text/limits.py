@@ -91,19 +91,19 @@ def _describe_excess(function: str, word: str, token: str) -> str:
     if function in _CASTS:
         is_large = word == STRING and _is_large_type(token)
         limits = f"{MAX_LEVELS} levels, and of at most {MAX_WIDTH} elements or bytes"
-        return f"{name} takes types of at most {limits}; a larger one stands" if is_large else ""
+        return f"{name} takes types of at most {limits}" if is_large else ""
     if function in _FIXED:
         is_large = word == "0" and _number(token) > MAX_WIDTH
-        return f"{name} has at most {MAX_WIDTH} bytes; more stand" if is_large else ""
+        return f"{name} has at most {MAX_WIDTH} bytes" if is_large else ""
     if function in _SKETCHES:
         if word not in _NUMBERS:
-            return f"{name} takes its percentile and number of centroids as numbers; another thing stands"
+            return f"{name} takes its percentile and number of centroids as numbers"
         is_large = word == "0" and _number(token) > MAX_CENTROIDS
-        return f"{name} keeps at most {MAX_CENTROIDS} centroids; more stand" if is_large else ""
+        return f"{name} keeps at most {MAX_CENTROIDS} centroids" if is_large else ""
     if word != "0" or _number(token) <= MAX_LENGTH:
         return ""
     way_out = "; as a table, write it behind FROM or JOIN" if function in _SERIES else ""
-    return f"{name} makes values of at most {MAX_LENGTH} elements{way_out}; more stands"
+    return f"{name} makes values of at most {MAX_LENGTH} elements{way_out}"
 
 
 def find_sizes(text: SqlText, slots: Mapping[int, int]) -> Mapping[int, str]:
@@ -290,5 +290,5 @@ def _close(outer: _Level, inner: _Level) -> None:
 
 
 def _is_mark(word: str) -> bool:
-    """Return whether a word that is no name is an operator of punctuation, such as `+`, `||` or `::`."""
+    """Return whether a word that is not a name is an operator of punctuation, such as `+`, `||` or `::`."""
     return word not in _NO_OPERATORS and word != "0"

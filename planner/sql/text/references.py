@@ -171,7 +171,7 @@ class _Walk:
         if words[i] == "WITH" and not factor:
             i, scope = self._read_common_tables(i, scope)
             if words[i] in _WRITES:
-                message = f"{words[i]} is no query, and a query is expected here; it stands"
+                message = f"{words[i]} is not a query, and a query is expected here"
                 raise UnsupportedError(PlacedMessage(self.text.sql, self.text.start(i), message))
         state = _Level(i, in_query=factor, in_from=factor, expects_table=factor)
         while True:
@@ -208,7 +208,7 @@ class _Walk:
             state.in_query = state.in_query or word == "SELECT"
             state.in_from = False
         elif word == "INTO" and state.in_query and not state.in_from:
-            message = "SELECT ... INTO is not offered: use CREATE TABLE ... AS SELECT; INTO stands"
+            message = "SELECT ... INTO is not supported: use CREATE TABLE ... AS SELECT"
             raise UnsupportedError(PlacedMessage(self.text.sql, self.text.start(i), message))
         elif self.words[i + 1] == ".":
             self._record_chain(i)
@@ -256,9 +256,7 @@ class _Walk:
         if words[i + 1] == "(":  # a table function; its arguments may hold subqueries
             after = self._read_group(i + 1, scope)
             if words[after] in AS_OF_STARTS and read_as_of(self.text, after) is not None:
-                message = (
-                    "Only tables are read as of a version or a time, and functions are not; AS OF stands"
-                )
+                message = "Only tables are read as of a version or a time, and functions are not"
                 raise self.text.error(after, message)
             end, has_alias = self._skip_alias(after)
             if len(parts) == 1:
@@ -376,6 +374,6 @@ class _Walk:
 
     def _unbalanced_error(self, start: int, i: int, close: str) -> InvalidInputError:
         if not self.words[i]:
-            return self.text.error(start - 1, f"The bracket is not closed with {close!r}: it opens")
+            return self.text.error(start - 1, f"The bracket is not closed with {close!r}")
         wanted = f"{close!r} is expected" if close else "no bracket is open"
         return self.text.error(i, f"Unexpected {self.words[i]!r} ({wanted})")

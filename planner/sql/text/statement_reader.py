@@ -70,7 +70,7 @@ class StatementReader:
         """Read one identifier.
 
         Raises:
-            InvalidInputError: the next token is no identifier.
+            InvalidInputError: the next token is not an identifier.
         """
         if not self.text.is_name(self.at):
             raise self.unexpected_error(f"{what} is expected")
@@ -109,7 +109,7 @@ class StatementReader:
                     break
                 if not waiting:
                     return at
-        raise self.text.error(self.at, "The bracket is not closed: it opens")
+        raise self.text.error(self.at, "The bracket is not closed")
 
     def until(self, *stops: tuple[str, ...]) -> Part:
         """Read a part up to the first of some words that is outside of brackets and CASE.
@@ -161,7 +161,7 @@ class StatementReader:
 
     def unexpected_error(self, message: str) -> InvalidInputError:
         """Return a syntax error that shows the next token."""
-        return self.error(f"{message}; {self.shown} stands")
+        return self.error(f"{message}, not {self.shown}")
 
     def unsupported_error(self, what: str) -> LanceGatewayError:
         """Return the error for a construct at the next token that is not supported."""

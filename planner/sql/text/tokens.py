@@ -161,7 +161,7 @@ class PlacedMessage:
     Attributes:
         sql: the statement.
         position: of the character, from 0; behind the last one for the end.
-        what: stands there.
+        what: is wrong there.
         note: behind the excerpt.
     """
 
@@ -181,7 +181,7 @@ class PlacedMessage:
         excerpt += "..." if len(line) > column + _EXCERPT else ""
         caret = " " * (column - cut + (3 if cut else 0)) + "^"
         line_number = sql.count("\n", 0, position) + 1
-        return f"{self.what} at line {line_number}, column {column + 1}:\n  {excerpt}\n  {caret}{self.note}"
+        return f"{self.what} (line {line_number}, column {column + 1}):\n  {excerpt}\n  {caret}{self.note}"
 
 
 def find_place(error: LanceGatewayError) -> PlacedMessage | None:
@@ -242,7 +242,7 @@ def _tokenize(sql: str) -> SqlText:
         elif kind is TokenType.SEMICOLON:
             rest = [later for later in tokens[index:] if later.token_type is not TokenType.SEMICOLON]
             if rest:
-                message = "One statement at a time, please: a second one begins"
+                message = "Only one statement is allowed"
                 raise InvalidInputError(PlacedMessage(sql, rest[0].start, message))
             sql = sql[: token.start]
             tokens = tokens[:index]
@@ -263,13 +263,13 @@ def _tokenize(sql: str) -> SqlText:
 def _refuse_underscore(sql: str, number: Token, rest: Token) -> None:
     """Refuse 1_000, which DataFusion takes for 1 AS _000."""
     if number.end + 1 == rest.start:
-        message = "Digits of numbers are written without _ between them; it stands"
+        message = "Underscores are not allowed in numbers"
         raise InvalidInputError(PlacedMessage(sql, rest.start, message))
 
 
 def _refuse_prefix(sql: str, prefix: Token, token: Token) -> None:
     if prefix.token_type is TokenType.VAR and prefix.end + 1 == token.start:
-        message = f"String literals with the prefix {prefix.text} are not offered; write '...' or E'...'"
+        message = f"String literals with the prefix {prefix.text} are not supported; write '...' or E'...'"
         raise UnsupportedError(PlacedMessage(sql, prefix.start, message))
 
 
@@ -277,8 +277,8 @@ def _describe_unterminated(sql: str, error: TokenError) -> PlacedMessage:
     """Return a message with the beginning of the unterminated quote or comment."""
     match = _TOKEN_ERROR.match(str(error.__context__))
     if match is None:
-        return PlacedMessage(sql, max(sql.rfind("/*"), 0), "A comment does not end; the last one begins")
-    return PlacedMessage(sql, int(match[2]), f"Missing {match[1]}: quoted text does not end; it begins")
+        return PlacedMessage(sql, max(sql.rfind("/*"), 0), "A comment does not end")
+    return PlacedMessage(sql, int(match[2]), f"Missing {match[1]}: quoted text does not end")
 
 
 def number_parameters(text: SqlText) -> tuple[dict[int, int], int]:
@@ -297,14 +297,14 @@ def number_parameters(text: SqlText) -> tuple[dict[int, int], int]:
         if word == "?":
             _refuse_mixture(text, i, mixed=bool(numbers))
             if text.words[i + 1] == "0" and text.start(i + 1) == text.end(i):
-                raise text.error(i, "Numbered parameters are written $1, $2, ...; this one stands")
+                raise text.error(i, "Numbered parameters are written $1, $2, ...")
             slots[i] = count
             count += 1
         elif word == "$":
             _refuse_mixture(text, i, mixed=count > 0)
             number = text.tokens[i + 1].text if text.words[i + 1] == "0" else ""
             if not number.isdecimal() or int(number) < 1 or text.start(i + 1) != text.end(i):
-                raise text.error(i, "A parameter is ? or $1, $2, ...; names are not offered; this one stands")
+                raise text.error(i, "A parameter is ? or $1, $2, ...; names are not supported")
             numbers.add(int(number))
             slots[i] = int(number) - 1
     if not numbers:
@@ -320,4 +320,4 @@ def number_parameters(text: SqlText) -> tuple[dict[int, int], int]:
 
 def _refuse_mixture(text: SqlText, index: int, *, mixed: bool) -> None:
     if mixed:
-        raise text.error(index, "Parameters are either all ? or all $n; the first of the other kind stands")
+        raise text.error(index, "Parameters are either all ? or all $n")

@@ -94,7 +94,7 @@ def bare(query: exp.Expr) -> exp.Expr:
 
 
 def is_aggregate(node: exp.Expr) -> bool:
-    """Return whether a node is a call of an aggregate that is no window."""
+    """Return whether a node is a call of an aggregate that is not a window."""
     if not (isinstance(node, exp.Anonymous) and node.name.lower() in AGGREGATES):
         return False
     outer = whole_call(node)

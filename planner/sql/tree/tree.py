@@ -154,7 +154,7 @@ class Tree:
 
         Args:
             node: of the text that was parsed.
-            what: what is there, without the place: "X is not supported; it is".
+            what: what is wrong, without the place.
             kind: of the error.
         """
         starts = [one.meta["start"] for one in node.walk() if "start" in one.meta]

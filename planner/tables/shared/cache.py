@@ -303,7 +303,7 @@ class SharedCache:
         files = self.files
         if files is None:
             return
-        files.tell_lookups()
+        files.report_lookups()
         evictions = files.read_totals().evictions
         left = files.list_names() if evictions != self._evictions else None
         self._evictions = evictions

@@ -89,7 +89,7 @@ class SharedFiles:
         data = os.pread(self._state, _TOTALS.size, 0)
         return Totals(*_TOTALS.unpack(data)) if len(data) == _TOTALS.size else Totals()
 
-    def tell_lookups(self) -> None:
+    def report_lookups(self) -> None:
         """Add the lookups of this process to those of all."""
         if (self.hits, self.misses) == self._told:
             return

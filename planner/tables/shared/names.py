@@ -3,7 +3,7 @@
 In a process, the number of a table tells it from others in the same directory. Other processes, and those
 that start later, do not know this number. To them the files themselves are what tells a table: their place on
 the disk, their size, and when they were written and changed. The system sets the time of a change, and no
-program can set it back. So a file that is replaced, copied or written anew is another file, even under the
+program can set it back. So a file that is replaced, copied or written again is another file, even under the
 same name.
 
 A file is stamped while the table's manifest is known to be there: what lies in the directory is then of this

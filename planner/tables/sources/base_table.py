@@ -242,7 +242,7 @@ class BaseTable:
 
     @cached_property
     def table_id(self) -> bytes:
-        """What tells the table from one that is made anew under its name; b"" for tables of others."""
+        """What tells the table from one that is recreated under its name; b"" for tables of others."""
         found: bytes = (self.dataset.schema.metadata or {}).get(TABLE_ID, b"")
         return found
 
@@ -443,7 +443,7 @@ def open_base_table(
             raise
         reason = shorten_error(error)
         if is_absent(error):
-            msg = f"table {name!r}: {storage.uri} is no Lance dataset ({reason})"
+            msg = f"table {name!r}: {storage.uri} is not a Lance dataset ({reason})"
             raise NotFoundError(msg) from error
         _check_readable(name, storage, version)
         which = "newest manifest" if version is None else f"manifest of version {version}"

@@ -23,7 +23,7 @@ from lance_gateway.planner.tables.sources.snapshot import (
 from lance_gateway.planner.tables.state.log_reader import LogReader
 from lance_gateway.planner.tables.state.table_state import Newest, TableState
 
-RECREATED = "the table was dropped and made anew"
+RECREATED = "the table was dropped and recreated"
 OPEN_BASE_BYTES = 1 << 16
 """What an open dataset is booked at in the cache."""
 

@@ -122,7 +122,7 @@ class Snapshots:
                 return taken
         if isinstance(failure, LanceGatewayError):
             raise failure
-        reason = "it is dropped and made anew" if failure is None else f"files vanish ({failure})"
+        reason = "it is dropped and recreated" if failure is None else f"files vanish ({failure})"
         msg = f"table {self._name!r}: {reason} while it is read; retry"
         raise UnavailableError(msg) from failure
 

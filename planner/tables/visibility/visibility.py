@@ -1,6 +1,6 @@
 """Compute which rows of a snapshot are visible: of each key, the newest.
 
-A row is shown if it is no tombstone and no newer row has its key. Rows are newer
+A row is shown if it is not a tombstone and no newer row has its key. Rows are newer
 
 - in a log tail or a generation: than those before them;
 - in a log tail: than those of all generations of the region;

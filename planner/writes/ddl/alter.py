@@ -143,15 +143,15 @@ def read_add(reader: Reader) -> Change:
     if column.is_key:
         raise reader.unsupported_error(
             "A column of the key must have values: add the column, fill it by UPDATE, and then ADD PRIMARY "
-            "KEY (..); it ends"
+            "KEY (..)"
         )
     if IDENTITY in (column.field.metadata or {}):
         raise reader.unsupported_error(
             "A column that numbers its rows is made with its table: CREATE TABLE another one with it, INSERT "
-            "INTO that SELECT the rows, and rename; it ends"
+            "INTO that SELECT the rows, and rename"
         )
     if column.constraints:
-        raise reader.unsupported_error("A constraint is added by ADD CONSTRAINT, after the column; it ends")
+        raise reader.unsupported_error("A constraint is added by ADD CONSTRAINT, after the column")
     (field,) = build_stored_schema(pa.schema([column.field]))
     return ChangeColumns((AddColumn(field, if_not_exists),))
 
@@ -198,7 +198,7 @@ def _check_conversion(reader: Reader, name: str, column_type: ColumnType) -> Non
     if not is_cast or read_column_type(reader) != column_type:
         reader.at = place
         raise reader.unsupported_error(
-            f"Values are cast to the new type, as by USING {name}::type, and by nothing else; it stands"
+            f"Values are cast to the new type, as by USING {name}::type, and by nothing else"
         )
     if in_brackets:
         reader.expect(")")
@@ -239,9 +239,7 @@ def prepare_alter(
     reader.refuse_sequence()
     what = reader.choose("what is altered", "TABLE", "VIEW", "INDEX")
     if what == "INDEX":
-        raise reader.unsupported_error(
-            "ALTER INDEX is not offered: drop it and make it anew; its name stands"
-        )
+        raise reader.unsupported_error("ALTER INDEX is not supported: drop it and make it again")
     if_exists = reader.take("IF", "EXISTS")
     name = reader.table("a table" if what == "TABLE" else "a view")
     if reader.take("RENAME", "TO"):

@@ -42,13 +42,13 @@ _TEMPORARY = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _REFUSED = {
-    "EXTERNAL": "External tables are not offered: put the data into a table of this catalog",
-    "UNLOGGED": "Tables without a log are not offered: SET durable_writes = false is the faster, weaker way",
-    "MATERIALIZED": "Materialized views are not offered: CREATE TABLE .. AS SELECT keeps a result",
+    "EXTERNAL": "External tables are not supported: put the data into a table of this catalog",
+    "UNLOGGED": "Tables without a log are not supported: SET durable_writes = false is faster, and weaker",
+    "MATERIALIZED": "Materialized views are not supported: CREATE TABLE .. AS SELECT keeps a result",
     "DATABASE": "There is one catalog: 'lance'",
     "FUNCTION": "Functions can't be made",
     "SEQUENCE": NO_SEQUENCES,
-    "UNIQUE": "Unique indexes are not offered; a PRIMARY KEY keeps the newest row of each key",
+    "UNIQUE": "Unique indexes are not supported; a PRIMARY KEY keeps the newest row of each key",
 }
 
 
@@ -85,7 +85,7 @@ def prepare_create(
     if reader.take("TEMP") or reader.take("TEMPORARY"):
         return _prepare_temporary(engine, reader, settings, access, replaces=replaces)
     if reader.word in _REFUSED:
-        raise reader.unsupported_error(f"{_REFUSED[reader.word]}; it stands")
+        raise reader.unsupported_error(f"{_REFUSED[reader.word]}")
     what = reader.choose("what is created", "TABLE", "VIEW", "INDEX", "SCHEMA", "TAG", "BRANCH")
     if what == "TABLE":
         return prepare_create_table(engine, reader, settings, access, replaces=replaces)
@@ -106,7 +106,7 @@ def _prepare_temporary(
     """Prepare CREATE TEMPORARY TABLE or VIEW, read up to TABLE or VIEW."""
     if not isinstance(access, SessionAccess):
         raise PreconditionError(_NO_SESSION)
-    # The new one may be the first one, and so the path is no search path yet.
+    # The new one may be the first one, and so the path is not a search path yet.
     reader.schema = access.find_path(settings.schema)
     reader.new_schema = access.temporary
     if reader.choose("what is temporary", "TABLE", "VIEW") == "TABLE":
@@ -145,16 +145,14 @@ def prepare_create_view(
     """
     skips = reader.take("IF", "NOT", "EXISTS")
     if skips and replaces:
-        raise reader.error("OR REPLACE and IF NOT EXISTS exclude each other; the name stands")
+        raise reader.error("OR REPLACE and IF NOT EXISTS exclude each other")
     name = reader.new_table("a view")
     comment = None
     if reader.take("COMMENT"):
         reader.take("=")
         comment = reader.string("a comment")
     if reader.word == "(":
-        raise reader.unsupported_error(
-            "Names of columns are not offered here: use AS in the SELECT; they stand"
-        )
+        raise reader.unsupported_error("Names of columns are not supported here: use AS in the SELECT")
     reader.expect("AS")
     select = reader.rest()
     check_may_create(engine, name, access)
@@ -196,7 +194,7 @@ def prepare_create_schema(
         LanceGatewayError: the statement is invalid.
     """
     if replaces:
-        raise reader.unsupported_error("A schema is not replaced: DROP SCHEMA drops it; its name stands")
+        raise reader.unsupported_error("A schema is not replaced: DROP SCHEMA drops it")
     skips = reader.take("IF", "NOT", "EXISTS")
     schema = reader.schema_name()
     reader.expect_end()

@@ -82,7 +82,7 @@ def prepare_create_table(
     """
     skips = reader.take("IF", "NOT", "EXISTS")
     if skips and replaces:
-        raise reader.error("OR REPLACE and IF NOT EXISTS exclude each other; the name stands")
+        raise reader.error("OR REPLACE and IF NOT EXISTS exclude each other")
     definition = _Definition(reader.new_table(), "replace" if replaces else "skip" if skips else "fail")
     clone = read_clone(reader)
     if clone is None and reader.take("("):
@@ -164,9 +164,9 @@ def _prepare_as_select(
     engine: QueryPlanner, reader: Reader, settings: SessionSettings, access: Access, definition: _Definition
 ) -> PreparedDefinition:
     if definition.columns or definition.like is not None:
-        raise reader.error("A table made AS SELECT takes its columns from there: name them by AS; it stands")
+        raise reader.error("A table made AS SELECT takes its columns from there: name them by AS")
     if reader.word not in QUERY_STARTS | {"("}:
-        raise reader.error(f"A table is made of one SELECT, and this begins with {reader.shown}: it stands")
+        raise reader.error(f"A table is made of one SELECT, and this begins with {reader.shown}")
     read_settings = replace(settings, types="arrow", endpoints=1)
     source = engine.prepare(reader.rest(), read_settings, access)
     for column in source.schema:
@@ -237,12 +237,12 @@ def _read_element(reader: Reader, definition: _Definition) -> None:
     name = reader.name("The name of a constraint") if reader.take("CONSTRAINT") else ""
     if reader.take("PRIMARY", "KEY"):
         if definition.primary_key:
-            raise reader.error("A table has one primary key; a second one stands")
+            raise reader.error("A table has one primary key")
         definition.primary_key = tuple(name for name, _ in reader.read_name_list("A key column"))
     elif is_constraint(reader):
         definition.constraints.append(read_constraint(reader, name))
     elif reader.is_at("EXCLUDE", "USING") or reader.is_at("EXCLUDE", "("):
-        raise reader.unsupported_error("EXCLUDE is not offered; it stands")
+        raise reader.unsupported_error("EXCLUDE is not supported")
     else:
         column = read_column(reader)
         definition.columns.append(column)
@@ -254,17 +254,15 @@ def _read_properties(reader: Reader, definition: _Definition) -> None:
         if reader.take("WITH"):
             for name, value in reader.options().items():
                 if definition.options.setdefault(name, value) != value:
-                    raise reader.error(f"Option {name} is given twice, the second time before what stands")
+                    raise reader.error(f"Option {name} is given twice")
         elif reader.take("COMMENT"):
             reader.take("=")
             definition.metadata[COMMENT] = reader.string("a comment").encode()
         elif definition.name.is_temporary and reader.take("ON", "COMMIT"):
             if not reader.take("PRESERVE", "ROWS"):
-                raise reader.unsupported_error(
-                    "Temporary tables keep their rows, ON COMMIT PRESERVE ROWS; another word stands"
-                )
+                raise reader.unsupported_error("Temporary tables keep their rows, ON COMMIT PRESERVE ROWS")
         else:
-            raise reader.error(f"Expected WITH (..), COMMENT or AS SELECT, not {reader.shown}: it stands")
+            raise reader.error(f"Expected WITH (..), COMMENT or AS SELECT, not {reader.shown}")
 
 
 def _read_like_schema(engine: QueryPlanner, access: Access, definition: _Definition) -> pa.Schema:

@@ -132,7 +132,7 @@ def prepare_create_index(
         kind = reader.choose("a type of index", *_TYPES)
     options = reader.options() if reader.take("WITH") else {}
     if reader.word == "WHERE":
-        raise reader.unsupported_error("An index is of all rows: leave the condition out; it stands")
+        raise reader.unsupported_error("An index is of all rows: leave the condition out")
     reader.expect_end()
     if len(columns) > 1 and (kind not in _OF_SEVERAL_COLUMNS or len(set(columns)) < len(columns)):
         msg = (
@@ -182,7 +182,7 @@ def _read_columns(reader: Reader) -> list[str]:
     while not columns or reader.take(","):
         if reader.next_word == "(":
             raise reader.unsupported_error(
-                "An index is of columns, and not of what is computed: keep that in a column; it stands"
+                "An index is of columns, and not of what is computed: keep that in a column"
             )
         columns.append(reader.name("A column"))
         reader.take("ASC") or reader.take("DESC")

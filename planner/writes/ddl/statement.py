@@ -67,7 +67,7 @@ class Reader(StatementReader):
         text = tokenize(sql)
         for index, word in enumerate(text.words):
             if word in {"?", "$"}:
-                raise text.error(index, "Statements that define tables take no parameters; one stands")
+                raise text.error(index, "Statements that define tables take no parameters")
         reader = Reader(text, schema)
         reader.expect(*words)
         return reader
@@ -84,7 +84,7 @@ class Reader(StatementReader):
             UnsupportedError: it is one.
         """
         if self.is_at("SEQUENCE"):
-            raise self.unsupported_error(f"{NO_SEQUENCES}; it stands")
+            raise self.unsupported_error(f"{NO_SEQUENCES}")
 
     def choose(self, what: str, *words: str) -> str:
         """Take one of several words.
@@ -118,7 +118,7 @@ class Reader(StatementReader):
         name = self.table(what, self.new_schema)
         if is_temporary_schema(self.new_schema) and not name.is_temporary:
             self.at = place
-            raise self.error("What is temporary is in no other schema: leave the schema out; the name stands")
+            raise self.error("What is temporary is in no other schema: leave the schema out")
         return name
 
     def schema_name(self) -> str:
@@ -162,7 +162,7 @@ class Reader(StatementReader):
             self.take("=")
             if name in options:
                 self.at = place
-                raise self.error(f"Option {name} is given twice: it stands")
+                raise self.error(f"Option {name} is given twice")
             options[name] = self._read_option_value(name)
         return options
 

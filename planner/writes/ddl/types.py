@@ -117,7 +117,7 @@ def read_type(reader: Reader) -> pa.DataType:
 def _check_no_rules(reader: Reader, element: ColumnType) -> None:
     if element.rules:
         raise reader.unsupported_error(
-            "Lengths, UUIDs and JSON are not checked inside of lists and structs: use TEXT or BYTEA; it ends"
+            "Lengths, UUIDs and JSON are not checked inside of lists and structs: use TEXT or BYTEA"
         )
 
 
@@ -129,12 +129,12 @@ def _read_element(reader: Reader) -> ColumnType:
         found = special(reader)
         return found if isinstance(found, ColumnType) else ColumnType(found)
     if word in _REFUSED:
-        raise reader.unsupported_error(f"Type {word} is not offered ({_REFUSED[word]}); it stands")
+        raise reader.unsupported_error(f"Type {word} is not supported ({_REFUSED[word]})")
     kind = _PLAIN.get(word)
     if kind is None:
         close = get_close_matches(word, [*_PLAIN, *_SPECIAL], n=1)
         hint = f"did you mean {close[0]}?" if close else "the documentation of SQL lists all types"
-        raise reader.error(f"There is no type {reader.shown} ({hint}); it stands")
+        raise reader.error(f"There is no type {reader.shown} ({hint})")
     reader.at += 1
     if word == "DOUBLE":
         reader.take("PRECISION")
@@ -150,7 +150,7 @@ def _read_element(reader: Reader) -> ColumnType:
     if reader.take("UNSIGNED"):
         unsigned = _UNSIGNED.get(kind)
         if unsigned is None:
-            raise reader.error(f"{word} can't be UNSIGNED; it is said to be")
+            raise reader.error(f"{word} can't be UNSIGNED")
         return ColumnType(unsigned)
     return ColumnType(kind)
 
@@ -161,7 +161,7 @@ def _read_length(reader: Reader) -> Mapping[bytes, bytes]:
     if not reader.take("MAX"):
         length = reader.number("a length")
         if not 1 <= length <= _LONGEST:
-            raise reader.error(f"A length is 1 to {_LONGEST}, not {length}; it ends")
+            raise reader.error(f"A length is 1 to {_LONGEST}, not {length}")
         rules[MAX_LENGTH] = str(length).encode()
     reader.expect(")")
     return rules
@@ -179,7 +179,7 @@ def _read_decimal(reader: Reader) -> pa.DataType:
         reader.expect(")")
     if not 1 <= precision <= _LARGEST_PRECISION or scale > precision:
         raise reader.error(
-            f"DECIMAL({precision}, {scale}): precision is 1 to {_LARGEST_PRECISION}, scale not more; it ends"
+            f"DECIMAL({precision}, {scale}): precision is 1 to {_LARGEST_PRECISION}, scale not more"
         )
     return pa.decimal128(precision, scale)
 
@@ -211,9 +211,7 @@ def _timestamp_reader(zone: str | None) -> Callable[[Reader], pa.DataType]:
 def _read_time(reader: Reader) -> pa.DataType:
     unit = _read_precision(reader, "us")
     if reader.take("WITH", "TIME", "ZONE"):
-        raise reader.unsupported_error(
-            "Times of day with a zone are not offered: use TIME or TIMESTAMPTZ; it ends"
-        )
+        raise reader.unsupported_error("Times of day with a zone are not supported: use TIME or TIMESTAMPTZ")
     reader.take("WITHOUT", "TIME", "ZONE")
     return pa.time32(unit) if unit in ("s", "ms") else pa.time64(unit)
 
@@ -224,7 +222,7 @@ def _read_precision(reader: Reader, default: str) -> str:
         return default
     digits = reader.number("a number of digits")
     if digits > _MOST_DIGITS:
-        raise reader.error(f"Moments have 0 to {_MOST_DIGITS} digits after the second, not {digits}; it ends")
+        raise reader.error(f"Moments have 0 to {_MOST_DIGITS} digits after the second, not {digits}")
     reader.expect(")")
     return _UNITS[-(-digits // 3)]
 
@@ -287,13 +285,13 @@ def _read_struct(reader: Reader) -> pa.DataType:
 def _read_dimension(reader: Reader) -> int:
     size = reader.number("a dimension")
     if not 1 <= size <= _LARGEST_VECTOR:
-        raise reader.error(f"Vectors have 1 to {_LARGEST_VECTOR} dimensions, not {size}; it ends")
+        raise reader.error(f"Vectors have 1 to {_LARGEST_VECTOR} dimensions, not {size}")
     return size
 
 
 def _make_vector_type(reader: Reader, kind: pa.DataType, size: int) -> pa.DataType:
     if not (pa.types.is_floating(kind) or pa.types.is_integer(kind)):
-        raise reader.error(f"A vector holds numbers, not {kind}; of other lists, leave the size out: it ends")
+        raise reader.error(f"A vector holds numbers, not {kind}; leave the size of other lists out")
     return pa.list_(kind, size)
 
 

@@ -265,9 +265,9 @@ def _resolve_columns(statement: Statement[exp.Insert], target: Target) -> tuple[
         try:
             target.check_column(name)
         except InvalidInputError as error:
-            raise statement.error(column, f"{error}; it is") from error
+            raise statement.error(column, f"{error}") from error
         if name in seen:
-            raise statement.error(column, f"Column {name!r} is given twice; again")
+            raise statement.error(column, f"Column {name!r} is given twice")
         seen.add(name)
     return tuple(map(fold_name, statement.tree.args["columns"]))
 

@@ -77,7 +77,7 @@ def prepare_restore(
 
 @dataclass(frozen=True, eq=False)
 class PreparedRestore(PreparedWrite):
-    """A checked RESTORE, whose state is found anew each time it is executed.
+    """A checked RESTORE, whose state is found again each time it is executed.
 
     Attributes:
         sql: text of the statement.
@@ -190,7 +190,7 @@ def _read(statement: WriteText) -> _RestoreText:
     else:
         start += kind != "TIMESTAMP"
         if kind != "TIMESTAMP" and text.words[start] not in ({STRING} if kind == "TAG" else {STRING, "0"}):
-            raise text.error(start, f"{_STATES} is expected; something else stands")
+            raise text.error(start, f"{_STATES} is expected")
         found = read_state(text, start)
     state, reader.at = found
     reader.expect_end()
@@ -275,7 +275,7 @@ def _check_places_unchanged(target: Target, before: pa.Table, after: pa.Table) -
         if moved is not None:
             key = format_key(before.slice(moved).select(list(target.key)))
             msg = (
-                f"table {target.name!r}: the row with {key} was made anew with another value of {name!r}, by "
+                f"table {target.name!r}: the row with {key} was recreated with another value of {name!r}, by "
                 "which rows find their region, although keys_never_move promises otherwise; nothing was "
                 "written. Read its former values with SELECT .. FOR VERSION AS OF .."
             )

@@ -36,7 +36,7 @@ def check_same(name: str, written: BaseTable, newest: BaseTable) -> None:
     """
     if written.place != newest.place or not written.schema.equals(newest.schema):
         msg = (
-            f"table {name!r} was altered or made anew since the transaction used it first, and nothing of "
+            f"table {name!r} was altered or recreated since the transaction used it first, and nothing of "
             "the transaction was written: begin it again"
         )
         raise ConflictError(msg)

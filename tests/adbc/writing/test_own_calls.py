@@ -193,7 +193,7 @@ def test_a_statement_may_end_with_semicolons(connection: adbc.AdbcConnection, en
 
 def test_what_is_no_statement_is_refused(connection: adbc.AdbcConnection) -> None:
     for call in (query, update):
-        with pytest.raises(adbc.NotSupportedError, match="'this' is not offered"):
+        with pytest.raises(adbc.NotSupportedError, match="'this' is not supported"):
             call(connection, "this is not a query")
 
 

@@ -246,7 +246,7 @@ def test_the_database_has_transactions(database: Facts) -> None:
     ("name", "status", "said"),
     [
         ("too few", "InvalidArgument", "1 parameter(s), but 0 were bound"),
-        ("syntax", "Unimplemented", "'SELEC' is not offered"),
+        ("syntax", "Unimplemented", "'SELEC' is not supported"),
         ("unknown table", "NotFound", "did you mean 'orders'"),
         ("fails while it is read", "InvalidArgument", "Divide by zero"),
         ("out of time", "DeadlineExceeded", "deadline exceeded"),

@@ -1,4 +1,4 @@
-"""Runs statements in a process that is begun anew when one has ended it."""
+"""Runs statements in a process that is begun again when one has ended it."""
 
 import json
 import select

@@ -1,6 +1,6 @@
 """Every function with edge arguments: an answer or a clean refusal, but for those known as dangerous.
 
-Each statement runs in a process with little memory, which is begun anew when one has ended it.
+Each statement runs in a process with little memory, which is begun again when one has ended it.
 """
 
 import random

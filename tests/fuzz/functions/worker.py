@@ -25,7 +25,7 @@ def main() -> None:
     for line in sys.stdin:
         try:
             outcome = ["rows", run(*json.loads(line))]
-        except BaseException as error:  # noqa: BLE001 - a panic is no Exception
+        except BaseException as error:  # noqa: BLE001 - a panic is not an Exception
             status = getattr(error, "status", "error")
             outcome = ["panic" if type(error).__name__ == "PanicException" else status, str(error)[:2000]]
         answers.write(json.dumps(outcome) + "\n")

@@ -89,7 +89,7 @@ def _extremes(values: Values, _: int) -> Rows:
 
 
 def _totals(values: Values, _: int) -> Rows | None:
-    """The sum, the mean and how many there are of each; None beyond 64 bits and for what is no number."""
+    """The sum, the mean and how many there are of each; None beyond 64 bits and for what is not a number."""
     there = [one for one in values.values() if one is not None]
     if any(one == "NaN" or math.isinf(one) for one in there):
         return None

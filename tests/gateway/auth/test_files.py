@@ -15,7 +15,7 @@ def parse(text: str, where: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise InvalidInputError(f"{where} holds {text!r}, which is no number") from None
+        raise InvalidInputError(f"{where} holds {text!r}, which is not a number") from None
 
 
 def test_a_change_is_seen_at_the_next_look(tmp_path: Path, clock: Clock) -> None:
@@ -49,7 +49,7 @@ def test_nonsense_leaves_what_was_known_in_force(
         clock.now += 1.0
         assert file() == 1
     (complaint,) = [record for record in caplog.records if record.levelno == logging.ERROR]
-    assert "'one', which is no number; what was read before stays in force" in complaint.getMessage()
+    assert "'one', which is not a number; what was read before stays in force" in complaint.getMessage()
     path.unlink()
     clock.now += 1.0
     assert file() == 1

@@ -127,7 +127,7 @@ def test_a_password_may_come_with_every_call(server: GatewayServer, client: flig
 @pytest.mark.parametrize(
     ("presented", "complaint"),
     [
-        ([], "authentication is required: present a user name and password, or a bearer token"),
+        ([], "authentication is required: send a user name and password, or a bearer token"),
         ([("authorization", basic("alice", "wrong"))], REFUSED),
         ([("authorization", basic("nobody", "wrong"))], REFUSED),
         ([("authorization", "Bearer anonymous")], "token is not valid"),

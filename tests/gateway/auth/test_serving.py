@@ -102,7 +102,7 @@ def test_a_server_that_others_could_reach_does_not_start_open(lake: Path) -> Non
         (["user", "add", "a", "--file", "FILE"], "short\n", "8 characters at least"),
         (["user", "add", "a:b", "--file", "FILE"], PASSWORD, "at a colon"),
         (["user", "remove", "a", "--file", "FILE"], "", "cannot be read: No such file"),
-        (["token", "create", "a", "--file", "FILE", "--expires-in", "soon"], "", "is no duration"),
+        (["token", "create", "a", "--file", "FILE", "--expires-in", "soon"], "", "is not a duration"),
         (["policy", "check", "FILE"], "", "cannot be read: No such file"),
         (["sql", "--user", "a", "SELECT 1"], "", "a user and a password belong together"),
         (["sql", "--tls-ca", "FILE", "SELECT 1"], "", "is not encrypted"),

@@ -41,9 +41,9 @@ def test_a_user_file_is_read() -> None:
         ('[users."a\\nb"]', "all printable"),
         (
             "[users.a]\ncertificates = ['c']\n[users.b]\ncertificates = ['c']",
-            "'c' stands for the users 'a' and 'b'",
+            "'c' is assigned to the users 'a' and 'b'",
         ),
-        ("[users.a]\n[users.a]", "is no TOML"),
+        ("[users.a]\n[users.a]", "is not valid TOML"),
     ],
 )
 def test_nonsense_is_refused_without_showing_a_secret(text: str, complaint: str) -> None:

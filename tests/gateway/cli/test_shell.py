@@ -315,7 +315,7 @@ def test_the_command_runs_a_script_from_a_pipe(uri: str) -> None:
     [
         (("SELECT * FROM nowhere",), "nowhere"),
         (("SELECT 1", "--consistency", "never"), "consistency = 'never'"),
-        (("SELECT 1", "--uri", "http://localhost"), "'http://localhost' is no address"),
+        (("SELECT 1", "--uri", "http://localhost"), "'http://localhost' is not an address"),
         (("SELECT 1", "--uri", "grpc://127.0.0.1:1"), "127.0.0.1:1"),
     ],
 )

@@ -11,7 +11,7 @@ import pytest
 from pyarrow import flight
 
 from lance_gateway.gateway.auth.calls import Security
-from lance_gateway.gateway.auth.policy import find_misfits, parse_policy
+from lance_gateway.gateway.auth.policy import find_policy_conflicts, parse_policy
 from lance_gateway.gateway.protocol.identity import ANONYMOUS
 from lance_gateway.planner.tables.state.catalog import Catalog
 from lance_gateway.protos import flight_sql_pb2 as sql
@@ -275,7 +275,7 @@ def test_a_policy_is_checked_against_tables_of_all_schemas(lake: Path, uri: str)
     assert uri
     policy = parse_policy("[roles.r]\ngrants = [{ tables = ['sales.*'], hidden = ['zzz'] }]", "policy")
     catalog = Catalog.open(str(lake))
-    problems = find_misfits(policy, catalog)
+    problems = find_policy_conflicts(policy, catalog)
     catalog.close()
     assert len(problems) == 3
     assert "sales.orders" in problems[0]

@@ -91,7 +91,7 @@ def test_files_of_all_processes_are_told(watched: Watched, tmp_path: Path) -> No
     other = SharedFiles(tmp_path / "shared", 1 << 20)  # as another process opens it
     for name in (bytes(24), bytes(24), b"x" * 24):
         other.get(name)
-    other.tell_lookups()
+    other.report_lookups()
     assert watched.sample("cache_max_bytes", cache="shared") == 1 << 20
     assert watched.sample("cache_bytes", cache="shared") == 4096
     assert watched.sample("cache_lookups_total", cache="shared", result="hit") == 2

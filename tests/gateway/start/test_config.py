@@ -129,11 +129,11 @@ class TestErrors:
             ("server = 1", "server = 1: it takes a table [server]"),
             (
                 "[limits]\nquery_timeout = true",
-                "limits.query_timeout = True: it is no number; it takes a duration such as 30s, 5m or 250ms",
+                "limits.query_timeout = True: it is not a number; it takes a duration",
             ),
             (
                 "[limits]\nmax_sessions = true",
-                "limits.max_sessions = True: it is no number; it takes a whole number, at least 1",
+                "limits.max_sessions = True: it is not a number; it takes a whole number, at least 1",
             ),
             (
                 "[limits]\nqueue_timeout = inf",
@@ -141,7 +141,7 @@ class TestErrors:
             ),
             (
                 "[server]\ndrain = '5 parsecs'",
-                "server.drain = '5 parsecs': it is no duration; it takes a duration such as 30s, 5m or 250ms",
+                "server.drain = '5 parsecs': it is not a duration; it takes a duration",
             ),
             ("[limits]\nmax_sessions = 0", "limits.max_sessions = 0: it takes a whole number, at least 1"),
             (
@@ -150,7 +150,7 @@ class TestErrors:
             ),
             (
                 "[limits]\ncache_bytes = 'much'",
-                "limits.cache_bytes = 'much': it is no size; it takes a size such as 64MiB, or bytes",
+                "limits.cache_bytes = 'much': it is not a size; it takes a size such as 64MiB, or bytes",
             ),
             (
                 "[observability]\nlog_format = 'xml'",
@@ -168,7 +168,7 @@ class TestErrors:
                 "[observability]\notlp_endpoint = 'collector:4318'",
                 (
                     "observability.otlp_endpoint = 'collector:4318': "
-                    "it is no URL such as http://collector:4318; it takes a text"
+                    "it is not a URL such as http://collector:4318; it takes a text"
                 ),
             ),
             ("[auth]\ninsecure = 'maybe'", "auth.insecure = 'maybe': it takes true or false"),
@@ -201,7 +201,7 @@ class TestErrors:
     def test_storage_options_that_are_no_object_are_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("LANCE_GATEWAY_STORAGE_OPTIONS", "aws_region=eu")
         (found,) = problems()
-        assert found.startswith("LANCE_GATEWAY_STORAGE_OPTIONS is no JSON object")
+        assert found.startswith("LANCE_GATEWAY_STORAGE_OPTIONS is not a JSON object")
 
     def test_a_secret_is_not_repeated(self, tmp_path: Path) -> None:
         file = written(tmp_path, "[storage_options]\naws_secret_access_key = 5")

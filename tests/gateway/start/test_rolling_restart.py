@@ -206,5 +206,5 @@ class TestFormats:
     def test_a_mark_that_can_not_be_read(self, root: Path, content: str):
         (root / "_gateway").mkdir()
         (root / MARK).write_text(content)
-        with pytest.raises(CorruptDataError, match=r"_gateway/format .* is no mark of a format"):
+        with pytest.raises(CorruptDataError, match=r"_gateway/format .* is not a mark of a format"):
             Lake.open(str(root))

@@ -189,7 +189,7 @@ def test_a_port_in_use_is_named(lake: Path) -> None:
     [
         (("--port", "70000"), "--port: server.port = 70000: it takes a port up to 65535"),
         (("--drain-seconds", "-1"), "--drain-seconds: server.drain = -1.0: it takes a duration"),
-        (("--storage-option", "region"), "'region' is no pair"),
+        (("--storage-option", "region"), "'region' is not a pair"),
         (
             ("--log-level", "LOUD"),
             "--log-level: observability.log_level = 'LOUD': it takes one of DEBUG, INFO",

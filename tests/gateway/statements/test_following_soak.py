@@ -33,7 +33,7 @@ KEYS_EACH = 40
 LONG_SECONDS = 600.0
 OPTIONS = (
     *("--http-port", "off", "--set", "writes.max_memtable_rows=300"),
-    *("--set", "writes.claim_timeout=5m"),  # A machine that has much else to do is no failure.
+    *("--set", "writes.claim_timeout=5m"),  # A machine that has much else to do is not a failure.
 )
 UPKEEP = """
 [pipeline.merge]

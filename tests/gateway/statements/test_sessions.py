@@ -344,7 +344,7 @@ def test_a_header_chooses_for_its_call(wire: flight.FlightClient) -> None:
     ("name", "value", "complaint"),
     [
         ("consistency", "eventual", "consistency 'eventual' is unknown"),
-        ("max_staleness_ms", "soon", "'soon' is no whole number"),
+        ("max_staleness_ms", "soon", "'soon' is not a whole number"),
         ("types", "odbc", "types 'odbc' is unknown: choose auto, arrow, jdbc"),
         (
             "shortcuts",

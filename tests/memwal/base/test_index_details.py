@@ -259,7 +259,7 @@ class TestDamage:
         path = f"_versions/{2**64 - 1 - version:020d}.manifest"
         data = table.storage.read(path)
         table.storage.put(path, data[:-16] + struct.pack("<Q", position) + data[-8:])
-        with pytest.raises(CorruptDataError, match=f"a message is said to be at byte {position}"):
+        with pytest.raises(CorruptDataError, match=f"a message is recorded at byte {position}"):
             read_index_details(table.storage, version)
 
     def test_details_that_are_garbage_are_named(self):

@@ -65,5 +65,5 @@ def test_json_is_what_lance_makes_of_it() -> None:
 def test_what_lance_takes_for_no_json_is_refused() -> None:
     texts = pa.ExtensionArray.from_storage(pa.json_(), pa.array(["bad"]))
     for convert in (encode_json, lambda values: normalize_json(pa.table({"j": values}))):
-        with pytest.raises(InvalidInputError, match="a text is no JSON"):
+        with pytest.raises(InvalidInputError, match="a text is not valid JSON"):
             convert(texts)

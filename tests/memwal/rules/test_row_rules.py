@@ -77,7 +77,7 @@ def test_values_within_limits_and_null_meet_all_rules(rules: RowRules, given: pa
         (rows(ref=[UUID, UUID.upper()]), "column 'ref' takes UUIDs, in lower case with hyphens"),
         (rows(ref=[UUID + "0"]), "column 'ref' takes UUIDs"),
         (rows(id=[4, 5], doc=["[]", "{'a': 1}"]), "column 'doc' takes JSON, and the row with id = 5 has"),
-        (rows(doc=["NaN"]), "NaN is no number in JSON"),
+        (rows(doc=["NaN"]), "NaN is not a number in JSON"),
         (rows(doc=["[" * 100_000]), "column 'doc' takes JSON"),
         (rows(doc=[""]), "column 'doc' takes JSON"),
         (

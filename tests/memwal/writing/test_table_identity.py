@@ -159,6 +159,6 @@ def test_rows_on_their_way_to_a_table_that_is_overwritten_are_refused(
 
     with (
         _between(overwrite),
-        pytest.raises(PartlyWrittenError, match="overwritten or made anew"),
+        pytest.raises(PartlyWrittenError, match="overwritten or recreated"),
     ):
         writer.write(Changes(bucketed.rows(id=list(range(8)), qty=[1] * 8)))

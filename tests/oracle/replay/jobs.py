@@ -42,7 +42,7 @@ def merge_if_due(draw: Draw, table: LakeTable) -> None:
 
 
 def maintain_indexes(draw: Draw, table: LakeTable) -> None:
-    """Indexes brought up to date, small files put together, some vector indexes trained anew."""
+    """Indexes brought up to date, small files put together, some vector indexes retrained."""
     policy = IndexPolicy(
         max_unindexed_rows=draw(st.sampled_from((0, 5)), label="max_unindexed_rows"),
         compact=draw(st.booleans(), label="compact"),

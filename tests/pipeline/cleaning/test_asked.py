@@ -78,7 +78,7 @@ def test_the_command_lists_by_default_and_removes_when_told(kept: CleanedTable, 
     assert {one["kind"] for one in done["garbage"]} >= {"versions", "generations", "log"}
     assert kept.list_generations() == [3]
     for wrong, said in (
-        (["--grace", "soon"], "--grace: pipeline.clean.grace = 'soon': it is no duration"),
+        (["--grace", "soon"], "--grace: pipeline.clean.grace = 'soon': it is not a duration"),
         (["--kind", "wals"], "wals"),
         (["--retain-versions", "0"], "0 versions can't be retained"),
     ):
@@ -106,9 +106,9 @@ def test_the_command_removes_what_an_earlier_report_lists_and_no_more(
     again = json.loads(cli.invoke(app, removes).output)
     assert again["garbage"] == []
     for content, arguments, said in (
-        ("{}", removes, "is no report"),
-        ("[]", removes, "is no report"),
-        ('{"table": "t", "garbage": [{"kind": "rows"}]}', removes, "is no report"),
+        ("{}", removes, "is not a report"),
+        ("[]", removes, "is not a report"),
+        ('{"table": "t", "garbage": [{"kind": "rows"}]}', removes, "is not a report"),
         (json.dumps(report | {"table": "u"}), removes, "is of table 'u', not of 't'"),
         (json.dumps(report), ["clean", *removes[2:]], "name the table"),
         (json.dumps(report), [one for one in removes if one != "--delete"], "goes with --delete"),

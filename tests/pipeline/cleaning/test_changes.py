@@ -48,7 +48,7 @@ def test_tokens_last_as_long_as_changes_are_kept(kept: CleanedTable, root: Path,
     for hours in (3.0, 6.0):
         kept.clean(KEPT, hours=hours)
     for mode in ("net", "all"):
-        with pytest.raises(PreconditionError, match=r"cleaned up.*begin anew, since => "):
+        with pytest.raises(PreconditionError, match=r"cleaned up.*begin again, since => "):
             tell(mode, f"'{token}'")
     assert len(kept.list_positions()) == 5, "fences, and the end"
 

@@ -89,7 +89,7 @@ def test_changes_are_told_until_they_are_cleaned_up(
         assert find_steps(other.read(TOLD.format(f"'{token}'")).to_pylist()) == STEPS
     for hours in (3, 6):
         clean(table, policy, delete=True, clock=lambda hours=hours: time.time() + hours * 3600)
-    with pytest.raises(PreconditionError, match=r"cleaned up.*begin anew, since => "):
+    with pytest.raises(PreconditionError, match=r"cleaned up.*begin again, since => "):
         other.read(TOLD.format(f"'{token}'"))
     shown = other.read("SELECT id, v FROM t").sort_by("id").to_pylist()
     assert [tuple(row.values()) for row in shown] == [(1, 11), (2, 20), (3, 3)]

@@ -85,8 +85,8 @@ def test_parameters_of_what_is_built(root: Path, table: IndexedTable):
     ("arguments", "message"),
     [
         (("nope",), "error: there is no table 'nope'"),
-        (("--build", "id"), "error: 'id' is no index: write it as COLUMN:TYPE"),
-        (("--build", "id:BTREE", "--parameter", "x"), "error: --parameter 'x' is no pair"),
+        (("--build", "id"), "error: 'id' is not an index: write it as COLUMN:TYPE"),
+        (("--build", "id:BTREE", "--parameter", "x"), "error: --parameter 'x' is not a pair"),
         (("--target-rows", "0"), "error: target_rows is 0, but must be 1 or more"),
         (("--build", "id:BTREE"), "error: --build id:BTREE: name the table that it is of"),
         (("docs", "--build", "txt:INVERTED"), "error: table 'docs' has no column 'txt': did you mean text?"),

@@ -105,7 +105,9 @@ def test_what_cannot_be_is_said_before_spark_starts(root: Path):
     assert failed(root, "--checkpoint", "c") == (
         "error: --checkpoint and --trigger belong to a stream: give --stream too"
     )
-    assert failed(root, "--option", "header") == "error: --option 'header' is no pair: write it as KEY=VALUE"
+    assert (
+        failed(root, "--option", "header") == "error: --option 'header' is not a pair: write it as KEY=VALUE"
+    )
     assert failed(root, "--tasks", 0) == "error: tasks is 0, but must be 1 or more"
     result = CliRunner().invoke(app, ["ingest", "note", "--root", str(root)])
     assert result.stderr == f"error: there is no table 'note' in {root}: did you mean 'notes'?\n"

@@ -254,7 +254,7 @@ class TestRules:
         gateway.write("ALTER TABLE notes ALTER COLUMN text SET DEFAULT left(uuid(), 4)")
         gateway.close()
         assert refused(notes, pa.table({"id": [1]})) == (
-            "table 'notes': column 'text' has the default left(uuid(), 4), which Spark would evaluate anew "
+            "table 'notes': column 'text' has the default left(uuid(), 4), which Spark would evaluate again "
             "for each attempt of a task: give the column"
         )
 

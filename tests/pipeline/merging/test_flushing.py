@@ -23,7 +23,7 @@ Rows = dict[int, str]
 
 
 def wait_for_sign(root: Path) -> Path:
-    """The sign of life of the one writer of the table."""
+    """The heartbeat of the one writer of the table."""
     directory = root / "t.lance" / WRITERS
     while not directory.is_dir() or not (
         found := [one for one in directory.iterdir() if "#" not in one.name]

@@ -330,7 +330,7 @@ class TestRefusals:
     @pytest.mark.usefixtures("taken")
     def test_a_list_that_is_none(self, place: Storage, content: bytes):
         place.put("t.backup/9.json", content)
-        with pytest.raises(CorruptDataError, match=r"9\.json .* is no list of a backup"):
+        with pytest.raises(CorruptDataError, match=r"9\.json .* is not a list of a backup"):
             read_backup(place, T)
 
     @pytest.mark.usefixtures("taken")

@@ -112,5 +112,5 @@ class TestTheCommand:
         done = self.command("--root", str(root), "--max-age", "soon")
         assert (done.exit_code, done.stderr) == (
             1,
-            "error: --max-age: pipeline.snapshot.max_age = 'soon': it is no duration\n",
+            "error: --max-age: pipeline.snapshot.max_age = 'soon': it is not a duration\n",
         )

@@ -60,7 +60,7 @@ def test_its_python_runs_without_the_one_that_packed_it(monkeypatch: pytest.Monk
 def test_a_name_that_spark_would_not_unpack_rightly(tmp_path: Path, name: str):
     result = CliRunner().invoke(app, ["archive", str(tmp_path / name)])
     assert result.exit_code == 1
-    assert result.stderr == f"error: '{tmp_path / name}' is no name for an archive: end it with .tar.gz\n"
+    assert result.stderr == f"error: '{tmp_path / name}' is not a name for an archive: end it with .tar.gz\n"
 
 
 def test_a_folder_that_is_not_there(tmp_path: Path):

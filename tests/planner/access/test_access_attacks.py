@@ -313,7 +313,7 @@ def test_a_plan_is_used_again_for_its_own_principal_only(engine: QueryEngine, as
     assert len(set(map(id, plans))) == 3
     assert [plan.access for plan in plans] == [FULL_ACCESS, ANALYST, MASKED]
     assert [len(plan.execute([pa.scalar(7)]).read_all()) for plan in plans] == [1, 0, 0]
-    # A changed policy gives the same user another access: what was prepared before is planned anew.
+    # A changed policy gives the same user another access: what was prepared before is planned again.
     stricter = Principal({"orders": TableAccess(row_filter="false")}, ANALYST.user)
     assert ask(sql, ANALYST, 9) == [(9,)]
     assert ask(sql, stricter, 9) == []

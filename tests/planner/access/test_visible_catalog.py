@@ -1,4 +1,4 @@
-"""A catalog finds each table once: a statement's preparation knows one version, and each run asks anew."""
+"""A catalog finds each table once: a statement's preparation knows one version, and each run asks again."""
 
 from pathlib import Path
 

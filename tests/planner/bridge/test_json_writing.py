@@ -180,5 +180,5 @@ def test_changes_of_fields_are_those_of_dicts(document: dict[str, Any], name: st
 def test_keys_of_postgres_are_quoted_as_elements_of_its_arrays() -> None:
     assert set_at_keys('{"a b":{"c,d":1}}', '{"a b","c,d"}', "2", creates=True) == '{"a b":{"c,d":2}}'
     assert set_at_keys("[1]", "{}", "2", creates=True) == "2"
-    with pytest.raises(InvalidInputError, match="is no path"):
+    with pytest.raises(InvalidInputError, match="is not a path"):
         set_at_keys("[1]", "0", "2", creates=True)

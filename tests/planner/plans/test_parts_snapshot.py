@@ -78,7 +78,7 @@ def test_a_table_that_was_made_anew_is_not_taken_for_the_old_one(
     offer = offered(open_engine(root).prepare("SELECT * FROM t"), 3)
     shutil.rmtree(root / "t.lance")
     lance.write_dataset(base.slice(5), root / "t.lance")
-    with pytest.raises(UnavailableError, match="made anew"):
+    with pytest.raises(UnavailableError, match="recreated"):
         open_engine(root).prepare("SELECT * FROM t").execute_part(carried(offer.parts[0]))
 
 

@@ -64,7 +64,7 @@ def test_what_the_arguments_do_not_allow_is_the_statements_fault(
 
 
 def test_a_nul_character_is_shown_where_it_is(engine: QueryEngine) -> None:
-    with pytest.raises(InvalidInputError, match="A NUL character at line 1, column 10"):
+    with pytest.raises(InvalidInputError, match=r"A NUL character \(line 1, column 10"):
         engine.prepare("SELECT '1\x002'")
 
 

@@ -36,7 +36,7 @@ SCHEMA = pa.schema([key_field("id", pa.int64()), pa.field("v", pa.int64())])
 
 @dataclass(frozen=True, eq=False)
 class Granted:
-    """Somebody who is no administrator."""
+    """Somebody who is not an administrator."""
 
     tables: Mapping[str, TableAccess] = field(default_factory=dict)
     user: str = "somebody"

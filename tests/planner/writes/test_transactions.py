@@ -74,11 +74,11 @@ def test_a_state_that_only_the_transaction_has_gets_no_token(
 @pytest.mark.parametrize(
     ("meanwhile", "said"),
     [
-        (["ALTER TABLE t ADD COLUMN x INT"], "'t' was altered or made anew"),
+        (["ALTER TABLE t ADD COLUMN x INT"], "'t' was altered or recreated"),
         (["DROP TABLE t"], "'t' was dropped"),
         (
             ["DROP TABLE t", "CREATE TABLE t (id BIGINT PRIMARY KEY, n BIGINT NOT NULL)"],
-            "'t' was altered or made anew",
+            "'t' was altered or recreated",
         ),
     ],
 )
@@ -99,7 +99,7 @@ def test_a_table_that_is_altered_is_not_read_as_if_it_were_not(
 ) -> None:
     assert rows(transaction) == [(1, 10), (2, 20)]
     gateway.write("ALTER TABLE t ADD COLUMN x INT")
-    with pytest.raises(ConflictError, match=r"'t' was altered or made anew.*begin it again"):
+    with pytest.raises(ConflictError, match=r"'t' was altered or recreated.*begin it again"):
         rows(transaction)
 
 
@@ -213,5 +213,5 @@ def test_the_past_and_the_plan_are_read_in_a_transaction(transaction: EngineTran
 
 
 def test_begin_is_no_query(gateway: EngineGateway) -> None:
-    with pytest.raises(UnsupportedError, match="BEGIN is no query"):
+    with pytest.raises(UnsupportedError, match="BEGIN is not a query"):
         gateway.read("BEGIN")

@@ -39,7 +39,7 @@ def unit_of(node: exp.Expr, source: DialectSource, default: str = "") -> str:
         return "SUNDAY WEEK"
     known = UNITS.get(name.upper())
     if known is None:
-        source.refuse(node, f"the unit {name or 'of this'!r} is not offered")
+        source.refuse(node, f"the unit {name or 'of this'!r} is not supported")
     return known
 
 

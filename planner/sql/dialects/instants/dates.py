@@ -82,7 +82,7 @@ def _interval(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
     if node.args.get("unit") is None:
         return None  # '1 day': DataFusion reads it
     if amount is None:
-        source.refuse(node, "this interval is not offered")
+        source.refuse(node, "this interval is not supported")
     return raw(interval(amount, unit_of(node, source)))
 
 
@@ -107,7 +107,7 @@ def _add_months(node: exp.Expr, source: DialectSource) -> exp.Expr:
 def _truncate(*, to_date: bool = False) -> Rule:
     def rule(node: exp.Expr, source: DialectSource) -> exp.Expr:
         if node.args.get("zone") is not None:
-            source.refuse(node, "truncating in another time zone is not offered")
+            source.refuse(node, "truncating in another time zone is not supported")
         unit = unit_of(node, source)
         if unit == "SUNDAY WEEK":
             day = "INTERVAL '1 DAY'"
@@ -132,10 +132,10 @@ def strftime(node: exp.Expr, source: DialectSource) -> str:
     checked = re.sub(r"(%-?[a-zA-Z%])strict", r"\1", text)
     for padding, letter in re.findall(r"%(-?)(.)", checked):
         if letter not in _CHRONO and letter != "f":
-            source.refuse(node, f"the date format %{padding}{letter} is not offered")
+            source.refuse(node, f"the date format %{padding}{letter} is not supported")
     rest = re.sub(r"%-?.", "", checked)
     if source.dialect in _LETTERS_ARE_FORMAT and re.search(r"[A-Za-z]", rest.replace("T", "")):
-        source.refuse(node, f"a part of this date format is not offered ({rest.strip()!r})")
+        source.refuse(node, f"a part of this date format is not supported ({rest.strip()!r})")
     checked = re.sub(r"%-?f", "%6f", checked).replace("'", "''")
     return f"'{checked}'"
 
@@ -146,7 +146,7 @@ def _to_char(node: exp.Expr, source: DialectSource) -> exp.Expr:
     if written is None:
         return raw(f"CAST({native(node.this)} AS VARCHAR)")
     if not re.search(r"[YyDdHh]|MM|mm|MI|mi|SS|ss", literal_text(written) or ""):
-        source.refuse(node, "TO_CHAR is offered with a format of dates, as a literal")
+        source.refuse(node, "TO_CHAR is supported with a format of dates, as a literal")
     node.set("format", Dialect.get_or_raise(source.dialect).format_time(written.copy()))
     return call("to_char", node.this, strftime(node, source))
 
@@ -166,13 +166,13 @@ def _to_date(node: exp.Expr, source: DialectSource) -> exp.Expr:
     if node.args.get("format") is not None:
         return call("to_date", node.this, strftime(node, source))
     if isinstance(node, exp.Date) and (node.args.get("zone") or node.expressions):
-        source.refuse(node, "this form of DATE() is not offered")
+        source.refuse(node, "this form of DATE() is not supported")
     return raw(f"CAST({native(node.this)} AS DATE)")
 
 
 def _to_timestamp(node: exp.Expr, source: DialectSource) -> exp.Expr:
     if node.args.get("zone") is not None or node.expression is not None:
-        source.refuse(node, "this form of TIMESTAMP() is not offered")
+        source.refuse(node, "this form of TIMESTAMP() is not supported")
     return raw(f"CAST({native(node.this)} AS TIMESTAMP)")
 
 
@@ -193,7 +193,7 @@ def _extract(node: exp.Expr, source: DialectSource) -> exp.Expr:
         name = "ISOWEEK"
     part = _PARTS.get(name) or _PARTS.get(UNITS.get(name, name))
     if part is None:
-        source.refuse(node, f"EXTRACT of {name} is not offered")
+        source.refuse(node, f"EXTRACT of {name} is not supported")
     return raw(f"date_part('{part}', {moment_})")
 
 
@@ -209,7 +209,7 @@ def _weekday(node: exp.Expr, source: DialectSource) -> exp.Expr:
 
 def _week(node: exp.Expr, source: DialectSource) -> exp.Expr:
     if source.dialect == "mysql" or node.args.get("mode") is not None:
-        source.refuse(node, "WEEK() counts weeks in a way that is not offered: use WEEKOFYEAR()")
+        source.refuse(node, "WEEK() counts weeks in a way that is not supported: use WEEKOFYEAR()")
     return call("date_part", "'week'", node.this)
 
 
@@ -222,7 +222,7 @@ def _name_of(long: str, short: str) -> Rule:
 
 def _last_day(node: exp.Expr, source: DialectSource) -> exp.Expr:
     if node.args.get("unit") is not None and unit_of(node, source) != "MONTH":
-        source.refuse(node, "LAST_DAY is offered of months only")
+        source.refuse(node, "LAST_DAY is supported of months only")
     end = f"date_trunc('month', {native(node.this)}) + INTERVAL '1 MONTH' - INTERVAL '1 DAY'"
     return raw(f"CAST({end} AS DATE)")
 
@@ -233,24 +233,24 @@ def _from_parts(node: exp.Expr, _source: DialectSource) -> exp.Expr:
 
 def _from_unix(node: exp.Expr, source: DialectSource) -> exp.Expr:
     if node.args.get("zone") is not None or node.args.get("format") is not None:
-        source.refuse(node, "only a number of seconds, without zone or format, is offered here")
+        source.refuse(node, "only a number of seconds, without zone or format, is supported here")
     scale = literal_number(node.args.get("scale")) or 0
     names = {0: "seconds", 3: "millis", 6: "micros", 9: "nanos"}
     if scale not in names:
-        source.refuse(node, "this scale is not offered")
+        source.refuse(node, "this scale is not supported")
     return raw(f"CAST({native(call(f'to_timestamp_{names[scale]}', node.this))} AS TIMESTAMP)")
 
 
 def _now(node: exp.Expr, source: DialectSource) -> exp.Expr:
     zone = literal_text(node.this)
     if zone is not None and zone.upper() != "UTC":
-        source.refuse(node, "the time of another zone is not offered")
+        source.refuse(node, "the time of another zone is not supported")
     return raw("now()")
 
 
 def _today(node: exp.Expr, source: DialectSource) -> exp.Expr:
     if node.this is not None and (literal_text(node.this) or "").upper() != "UTC":
-        source.refuse(node, "the date of another zone is not offered")
+        source.refuse(node, "the date of another zone is not supported")
     return raw("current_date")
 
 

@@ -55,13 +55,13 @@ def read_token(token: str, table: str) -> SnapshotDescription:
     """Read the token of a state of a table.
 
     Raises:
-        InvalidInputError: it is no token, of another format, or of another table.
+        InvalidInputError: it is not a token, of another format, or of another table.
     """
     number, _, encoded = token.removeprefix(TOKEN_START).partition(":")
     if number.isdecimal() and number != _FORMAT:
         msg = (
             f"the token {_shorten(token)!r} has format {number}, and this gateway reads format {_FORMAT}: "
-            "begin anew with a version or a time"
+            "begin again with a version or a time"
         )
         raise InvalidInputError(msg)
     try:
@@ -71,7 +71,7 @@ def read_token(token: str, table: str) -> SnapshotDescription:
         message = snapshot_pb2.SnapshotDescription.FromString(base64.b64decode(padded, b"-_", validate=True))
         described = SnapshotDescription.from_message(message)
     except (binascii.Error, ValueError, DecodeError, InvalidInputError) as error:
-        msg = f"{_shorten(token)!r} is no token of a state: pass the text of a column _position, unchanged"
+        msg = f"{_shorten(token)!r} is not a token of a state: pass the text of a column _position, unchanged"
         raise InvalidInputError(msg) from error
     if described.table != table:
         msg = f"the token {_shorten(token)!r} is of table {described.table!r}, and not of {table!r}"
@@ -167,6 +167,6 @@ def _build_gone_error(
     oldest = past.versions(table.base())[0]
     return PreconditionError(
         f"table {table.name!r}: the state of the token, on top of version {described.base_version}, was "
-        f"cleaned up, or the table was made anew ({error}). The oldest version that is left is "
-        f"{oldest.version}, of {format_moment(oldest.committed_at)}: begin anew, since => {oldest.version}"
+        f"cleaned up, or the table was recreated ({error}). The oldest version that is left is "
+        f"{oldest.version}, of {format_moment(oldest.committed_at)}: begin again, since => {oldest.version}"
     )

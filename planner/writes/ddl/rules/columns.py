@@ -19,11 +19,11 @@ from lance_gateway.planner.writes.ddl.types import read_column_type
 COMMENT: Final = b"comment"
 """Metadata key of the comment on a column or schema."""
 _COUNTED: Final = (pa.int16(), pa.int32(), pa.int64())
-_COMPUTED: Final = "Computed columns are not offered: make a view that computes them"
+_COMPUTED: Final = "Computed columns are not supported: make a view that computes them"
 _REFUSED_CLAUSES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "AS": _COMPUTED,
-        "COLLATE": "Collations are not offered: text compares by its bytes",
+        "COLLATE": "Collations are not supported: text compares by its bytes",
     }
 )
 
@@ -80,17 +80,17 @@ def read_column(reader: Reader) -> ColumnDefinition:
 
 def _build_clause_error(reader: Reader) -> LanceGatewayError:
     if reader.is_at("GENERATED") or reader.word in _REFUSED_CLAUSES:
-        return reader.unsupported_error(f"{_REFUSED_CLAUSES.get(reader.word, _COMPUTED)}; it stands")
+        return reader.unsupported_error(f"{_REFUSED_CLAUSES.get(reader.word, _COMPUTED)}")
     return reader.error(
-        f"Expected NOT NULL, PRIMARY KEY, DEFAULT, CHECK, COMMENT, ',' or ')', not {reader.shown}: it stands"
+        f"Expected NOT NULL, PRIMARY KEY, DEFAULT, CHECK, COMMENT, ',' or ')', not {reader.shown}"
     )
 
 
 def _check_counted(reader: Reader, name: str, kind: pa.DataType, default: str | None) -> None:
     if kind not in _COUNTED:
-        raise reader.error(f"Column {name!r} numbers its rows, so it is SMALLINT, INT or BIGINT; it ends")
+        raise reader.error(f"Column {name!r} numbers its rows, so it is SMALLINT, INT or BIGINT")
     if default is not None:
-        raise reader.error(f"Column {name!r} numbers its rows, and has a DEFAULT: leave one out; it ends")
+        raise reader.error(f"Column {name!r} numbers its rows, and has a DEFAULT: leave one out")
 
 
 def _read_identity(reader: Reader) -> Identity | None:
@@ -122,9 +122,7 @@ def _read_numbering(reader: Reader, *, always: bool) -> Identity:
         elif reader.take("CACHE"):
             reader.number("a number of numbers")  # Each process takes as many as it needs.
         elif not reader.take("NO", "CYCLE"):
-            raise reader.unsupported_error(
-                "START WITH, INCREMENT BY, CACHE and NO CYCLE are offered; it stands"
-            )
+            raise reader.unsupported_error("START WITH, INCREMENT BY, CACHE and NO CYCLE are supported")
     if not increment:
-        raise reader.error("An increment is 1 or more, not 0; it ends")
+        raise reader.error("An increment is 1 or more, not 0")
     return Identity(always, start, increment)

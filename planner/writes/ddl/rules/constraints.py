@@ -80,7 +80,7 @@ def read_constraint(reader: Reader, name: str = "", column: str | None = None) -
     others = _read_names(reader) if reader.word == "(" else ()
     if others and len(others) != len(columns):
         reader.at = begin
-        raise reader.error(f"{len(columns)} column(s) can't refer to {len(others)}; the foreign key stands")
+        raise reader.error(f"{len(columns)} column(s) can't refer to {len(others)}")
     _read_actions(reader)
     if _read_enforced(reader):
         raise _not_enforced_error(reader, begin, ConstraintKind.FOREIGN_KEY)
@@ -96,7 +96,7 @@ def read_constraint(reader: Reader, name: str = "", column: str | None = None) -
 
 def _not_enforced_error(reader: Reader, begin: int, kind: ConstraintKind) -> LanceGatewayError:
     reader.at = begin
-    return reader.unsupported_error(f"{_NOT_ENFORCED[kind]}; it stands")
+    return reader.unsupported_error(f"{_NOT_ENFORCED[kind]}")
 
 
 def _read_names(reader: Reader) -> tuple[str, ...]:
@@ -108,7 +108,7 @@ def _read_condition(reader: Reader) -> str:
         raise reader.unexpected_error("A condition in brackets is expected behind CHECK")
     first, closing = reader.at + 1, reader.closing()
     if first == closing:
-        raise reader.error("CHECK has no condition; it ends")
+        raise reader.error("CHECK has no condition")
     reader.at = closing + 1
     return reader.text.sql[reader.text.start(first) : reader.text.end(closing - 1)]
 
@@ -126,7 +126,7 @@ def _read_actions(reader: Reader) -> None:
         event = reader.choose("what happens", "DELETE", "UPDATE")
         if not reader.take("NO", "ACTION") and not reader.take("RESTRICT"):
             raise reader.unsupported_error(
-                f"Nothing is done ON {event}: leave it out, and do it in a statement of its own; it stands"
+                f"Nothing is done ON {event}: leave it out, and do it in a statement of its own"
             )
 
 

@@ -50,7 +50,7 @@ def set_default(column: pa.Field, expression: str) -> pa.Field:
         expression: the default in SQL.
 
     Raises:
-        InvalidInputError: the expression is no default, or its value doesn't fit the column.
+        InvalidInputError: the expression is not a default, or its value doesn't fit the column.
     """
     bare = drop_default(column)
     try:

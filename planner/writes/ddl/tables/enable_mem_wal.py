@@ -94,7 +94,7 @@ def read_set(reader: Reader) -> EnableMemWal | SetKeyIndex | SetMaintainedIndexe
     if reader.word == "SCHEMA":
         raise reader.unsupported_error(
             "A table does not move between schemas: CREATE TABLE other.t AS SELECT copies it, and DROP TABLE "
-            "drops the old one; it stands"
+            "drops the old one"
         )
     reader.take("TBLPROPERTIES")
     option_values = dict(reader.options())

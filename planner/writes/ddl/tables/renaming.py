@@ -44,7 +44,7 @@ def prepare_rename(
         access: rights of the principal.
         name: of the table or view.
         what: TABLE, which views may be called as well, or VIEW.
-        if_exists: whether a name that does not exist is no error.
+        if_exists: whether a name that does not exist is not an error.
 
     Raises:
         LanceGatewayError: the statement is invalid.

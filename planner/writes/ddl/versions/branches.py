@@ -44,7 +44,7 @@ def prepare_create_branch(
         LanceGatewayError: the statement is invalid, or there is no such version.
     """
     if replaces:
-        raise reader.error("A branch is not replaced: DROP BRANCH it first; its name stands")
+        raise reader.error("A branch is not replaced: DROP BRANCH it first")
     skips = reader.take("IF", "NOT", "EXISTS")
     branch = _read_name(reader)
     name = read_table(engine, reader, access)
@@ -124,9 +124,10 @@ def _check_is_merged(table: Table, branch: str) -> None:
     fresh = [one for one, region in snapshot.regions.items() if region.generations or region.tail is not None]
     if fresh:
         msg = (
-            f"branch {branch!r} of table {base.name!r} can't be made from version {snapshot.base.version}: "
-            f"{len(fresh)} of its regions have rows that are not merged into it, which a branch would not "
-            "have. Merge them first (lance-gateway pipeline merge), or name a version that has its rows"
+            f"branch {branch!r} of table {base.name!r} can't be created from version "
+            f"{snapshot.base.version}: {len(fresh)} of its regions have rows that are not merged into "
+            "it, which a branch would not have. Merge them first (lance-gateway "
+            "pipeline merge), or name a version that has its rows"
         )
         raise PreconditionError(msg)
 

@@ -49,7 +49,7 @@ def prepare_create_tag(
     """
     skips = reader.take("IF", "NOT", "EXISTS")
     if skips and replaces:
-        raise reader.error("OR REPLACE and IF NOT EXISTS exclude each other; the name stands")
+        raise reader.error("OR REPLACE and IF NOT EXISTS exclude each other")
     tag = _read_name(reader)
     table_name = read_table(engine, reader, access)
     state = read_state(reader)
@@ -98,9 +98,10 @@ def _find_version(catalog: Catalog, name: TableName, state: State, tag: str) -> 
     )
     if not lists_all(then, kept):
         msg = (
-            f"tag {tag!r} of table {name!r} can't be made {table.described_time}: a tag names a version, and "
-            f"version {reference.version} has not all rows that the table had then. Name a version, or leave "
-            "AS OF out to tag what the table has now; CREATE TABLE .. CLONE .. AS OF .. copies the state"
+            f"tag {tag!r} of table {name!r} can't be created {table.described_time}: a tag names a version, "
+            f"and version {reference.version} has not all rows that the table had then. Name a version, or "
+            "leave AS OF out to tag what the table has now; CREATE TABLE .. CLONE .. AS OF .. copies "
+            "the state"
         )
         raise PreconditionError(msg)
     return reference

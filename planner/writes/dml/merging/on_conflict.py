@@ -112,7 +112,7 @@ def prepare_conflict(session: ReadSession, statement: Statement[exp.Insert], tar
         target.check_column(key)
         if key not in target.key or len(keys) != len(target.key):
             names = ", ".join(target.key)
-            message = f"The only conflicts that are noticed are those of the key ({names}); another is"
+            message = f"The only conflicts that are noticed are those of the key ({names})"
             raise statement.error(column, message, UnsupportedError)
     if action is not OnConflict.UPDATE:
         return Conflict(action, session, target)

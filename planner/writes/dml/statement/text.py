@@ -118,11 +118,11 @@ def parse_write(sql: str, kind: type[S]) -> Statement[S]:
     statement = Statement(read.text, read.parameters, read.parameter_count, tree, parts, name)
     clauses = {name for name, value in table.args.items() if value} - _TABLE_CLAUSES
     if not parts or clauses or (alias is not None and alias.columns):
-        raise statement.error(table, "Only the name and an alias of a table are expected; something else is")
+        raise statement.error(table, "Only the name and an alias of a table are expected")
     if table.args.get("version"):
         message = (
             "Only the newest state of a table is written: RESTORE TABLE goes back to a former one, and a "
-            "branch is written by Lance, lance.dataset(..).checkout_version((branch, None)); another one is"
+            "branch is written by Lance, lance.dataset(..).checkout_version((branch, None))"
         )
         raise statement.error(table, message)
     return statement

@@ -31,7 +31,7 @@ _PLACED: Final = (
 _COLUMN_PARTS: Final = ("this", "table", "db", "catalog")
 _QUERY_STARTS: Final = DataFusion.Parser.SELECT_START_TOKENS | {TokenType.FROM, TokenType.TABLE}
 _CONFLICTS: Final = {("CONFLICT", "("), ("CONFLICT", "DO"), ("CONFLICT", "ON"), ("DUPLICATE", "KEY")}
-"""Words behind ON that is no condition."""
+"""Words behind ON that is not a condition."""
 _MAX_LEVELS: Final = 10
 _CONSTANTS: Final = (TokenType.NUMBER, TokenType.STRING)
 _ITEM_ENDS: Final = (TokenType.COMMA, TokenType.R_PAREN)
@@ -48,7 +48,7 @@ class _Parser(DataFusion.Parser):
     def raise_error(self, message: str, token: Token | None = None, expected: str = "") -> None:
         token = token or self._curr
         shown = repr(token.text) if token else "end of the statement"
-        what = f"{expected} is expected; {shown} is" if expected else f"unexpected {shown}"
+        what = f"{expected} is expected, not {shown}" if expected else f"unexpected {shown}"
         error = ParseError(message)
         place = token.start if token else len(self.sql)
         error.args = (PlacedMessage(self.sql, place, f"Syntax error: {what}"),)
@@ -79,7 +79,7 @@ class _Parser(DataFusion.Parser):
 
     def _parse_insert(self) -> exp.Insert:
         if self._match(TokenType.OVERWRITE):
-            message = PlacedMessage(self.sql, self._prev.start, "INSERT OVERWRITE is not supported; it is")
+            message = PlacedMessage(self.sql, self._prev.start, "INSERT OVERWRITE is not supported")
             raise UnsupportedError(message)
         is_ignored = self._match_text_seq("OR", "IGNORE") or self._match_text_seq("IGNORE")
         self._match_text_seq("OR", "REPLACE")
@@ -183,7 +183,7 @@ class _Parser(DataFusion.Parser):
         if not self._match_text_seq("ON", "CONFLICT"):
             return None
         if self._match_text_seq("ON", "CONSTRAINT"):
-            message = "Constraints have no names here: give the key columns, ON CONFLICT (..); a name is"
+            message = "Constraints have no names here: give the key columns, ON CONFLICT (..)"
             raise UnsupportedError(PlacedMessage(self.sql, self._curr.start, message))
         keys = self._parse_names()
         self._expect("DO")
@@ -288,7 +288,7 @@ def parse_tree(text: SqlText, kind: type[S]) -> S:
         raise UnsupportedError(msg) from None
     tree = trees[0]
     if not isinstance(tree, kind):
-        raise text.error(0, "A statement that writes is expected; it begins")
+        raise text.error(0, "A statement that writes is expected")
     return tree
 
 

@@ -153,10 +153,10 @@ def read_assignments(statement: Statement[Any], assignments: Sequence[exp.Expr])
         if isinstance(assignment.this, exp.Tuple):
             columns, values = assignment.this.expressions, _list_row(assignment.expression)
             if not values:
-                what = "Several columns at once are set to as many values in brackets; something else is"
+                what = "Several columns at once are set to as many values in brackets"
                 raise statement.error(assignment.expression, what, UnsupportedError)
             if len(values) != len(columns):
-                message = f"{len(columns)} value(s) in brackets are expected; {len(values)} are"
+                message = f"{len(columns)} value(s) in brackets are expected, not {len(values)}"
                 raise statement.error(assignment.expression, message)
         for column, value in zip(columns, values, strict=True):
             found.append(Assignment(_read_column(statement, column), value))
@@ -173,7 +173,7 @@ def _list_row(row: exp.Expr) -> list[exp.Expr]:
 def _read_column(statement: Statement[Any], column: exp.Column) -> str:
     *qualifiers, name = map(fold_name, column.parts)
     if qualifiers and qualifiers[-1] != statement.name:
-        message = f"Only columns of the table that is written can be set, not of {'.'.join(qualifiers)!r};"
+        message = f"Only columns of the table that is written can be set, not of {'.'.join(qualifiers)!r}"
         raise statement.error(column, message)
     return name
 
@@ -204,9 +204,9 @@ def prepare_set_columns(
         try:
             target.check_column(assignment.column)
         except InvalidInputError as error:
-            raise statement.error(assignment.value, f"{error}; its value is") from error
+            raise statement.error(assignment.value, f"{error}") from error
         if assignment.column in columns.columns:
-            msg = f"column {assignment.column!r} is set twice; its value is"
+            msg = f"column {assignment.column!r} is set twice"
             raise statement.error(assignment.value, msg)
         if not allow_key:
             check_settable(target, assignment.column)
@@ -224,7 +224,7 @@ def prepare_set_columns(
                 [constant], target.schema.field(assignment.column)
             )
             if constant is NULL and assignment.column in target.required:
-                msg = f"column {assignment.column!r} must not be NULL; its value is"
+                msg = f"column {assignment.column!r} must not be NULL"
                 raise statement.error(assignment.value, msg)
         elif ordinal is not None:
             columns.parameters[assignment.column] = ordinal
@@ -248,6 +248,6 @@ def check_settable(target: Target, column: str) -> None:
     if column in target.region_columns:
         msg = (
             f"column {column!r} decides in which region of table {target.name!r} a row lies, so UPDATE can't "
-            "change it: DELETE the row and INSERT it anew"
+            "change it: DELETE the row and INSERT it again"
         )
         raise UnsupportedError(msg)

@@ -175,7 +175,7 @@ def prepare_values_rows(
         if len(row.expressions) != len(fields):
             names = ", ".join(field.name for field in fields[:20])
             msg = f"Row {number} has {len(row.expressions)} value(s), and {len(fields)} are needed ({names})"
-            raise statement.error(row, f"{msg}; it begins")
+            raise statement.error(row, f"{msg}")
     directly = Shortcut.LITERAL_VALUES in session.settings.shortcuts
     expressions: list[exp.Expr] = []
     columns = []

@@ -237,7 +237,7 @@ SCALAR_CALLS: Mapping[Family, tuple[Call, ...]] = {
         call(
             TRUTH, "({} BETWEEN SYMMETRIC {} AND {})", INTEGER, INTEGER, INTEGER, duck=_UNKNOWN, is_own=True
         ),
-        # A constant comes first: what begins with a scalar subquery is no list for DataFusion's parser.
+        # A constant comes first: what begins with a scalar subquery is not a list for DataFusion's parser.
         call(TRUTH, "({} IN (7, {}, {}, {}))", INTEGER, INTEGER, INTEGER, INTEGER),
         call(TRUTH, "({} IN (NULL, {}))", INTEGER, INTEGER),
         call(TRUTH, "({} NOT IN ('b', {}, {}))", TEXT, TEXT, TEXT),

@@ -6,7 +6,7 @@ from types import MappingProxyType
 CAUTIOUS: Mapping[str, str] = MappingProxyType(
     {
         "A column can't be called": "it is mistaken for what DataFusion calls so",
-        "beside finer ones are not offered": "fractions are lost",
+        "beside finer ones are not supported": "fractions are lost",
         "A list with CASE, coalesce or": "the list is computed once",
         "would answer a subquery of this statement wrongly": "windows, LIMIT and DISTINCT are not divided",
     }

@@ -368,7 +368,7 @@ class Court:
 def _compare_some(
     statement: Statement, answer: pa.Table, whole: pa.Table, *, digits: int | None
 ) -> str | None:
-    """How an answer is no part of the whole that its limit leaves; None where it is one."""
+    """How an answer is not a part of the whole that its limit leaves; None where it is one."""
     query = statement.query
     assert query is not None
     limit, offset = (

@@ -31,7 +31,7 @@ class Rights:
 
     @staticmethod
     def draw(rng: random.Random, shapes: Mapping[str, Shape], views: tuple[Shape, ...]) -> "Rights":
-        """Rights that leave out something of most tables; views that name hidden columns are not offered."""
+        """Rights that leave out something of most tables; views that name hidden columns are left out."""
         tables: dict[str, TableAccess] = {}
         visible = []
         for name, shape in shapes.items():

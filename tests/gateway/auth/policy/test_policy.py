@@ -180,7 +180,7 @@ def test_a_principal_has_one_access_while_the_policy_lasts() -> None:
         ),
         ("[roles.x]\ngrants = [{ tables = ['t'], masks = { c = '1' }, hidden = ['c'] }]", "'c' is both"),
         ("[users]\nalice = ['x']", "user 'alice' has the role 'x', which does not exist"),
-        ("[roles.x\n", "policy.toml is no TOML"),
+        ("[roles.x\n", "policy.toml is not valid TOML"),
     ],
 )
 def test_nonsense_is_refused_by_name(text: str, complaint: str) -> None:

@@ -155,7 +155,7 @@ def test_no_module_forgets_for_whom_it_asks():
     """Who prepares without an access sees everything, and so does who asks the catalog itself."""
     for path in Path(gateway.__file__).parent.rglob("*.py"):
         nodes = list(ast.walk(ast.parse(path.read_text())))
-        # Whether tables are written at all is no secret.
+        # Whether tables are written at all is not a secret.
         no_secret = [one.value for one in nodes if isinstance(one, ast.Attribute) and one.attr == "writing"]
         for node in nodes:
             if isinstance(node, ast.Attribute) and ast.unparse(node.value).endswith("engine"):

@@ -223,7 +223,7 @@ def test_a_server_that_knows_no_passwords_says_so(server: GatewayServer, signer:
     with flight.FlightClient(uri_of(server)) as client:
         with pytest.raises(flight.FlightUnauthenticatedError, match="knows no passwords: present a token"):
             client.authenticate_basic_token("alice", "password")
-        with pytest.raises(flight.FlightUnauthenticatedError, match=r"required: present a bearer token\."):
+        with pytest.raises(flight.FlightUnauthenticatedError, match=r"required: send a bearer token\."):
             list(client.list_actions())
         bad = flight.FlightCallOptions(
             headers=[(b"authorization", f"Bearer {signer.sign(aud='x')}".encode())]

@@ -106,7 +106,7 @@ def test_json_is_written_by_the_types_of_values_there_too(cursor: Any) -> None:
     for value, written in ((2, "2"), ("2", '"2"')):
         cursor.execute("SELECT json_object('id': id, 'v': ?) AS j FROM orders WHERE id = 5", (value,))
         assert cursor.fetchall() == [(f'{{"id":5,"v":{written}}}',)]
-    with pytest.raises(adbc_driver_manager.Error, match="'x' is no JSON"):
+    with pytest.raises(adbc_driver_manager.Error, match="'x' is not valid JSON"):
         fetch(cursor, "SELECT CAST('x' || '' AS JSON)")
 
 

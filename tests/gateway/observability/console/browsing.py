@@ -38,7 +38,7 @@ _OPTIONS = (
     "--window-size=1280,800",
 )
 _SECONDS = 60
-# What is drawn anew, or soon.
+# What is drawn again, or soon.
 _NOT_YET = (exceptions.StaleElementReferenceException, exceptions.NoSuchElementException)
 
 
@@ -63,7 +63,7 @@ class Page:
             raise AssertionError(f"it did not come; the page shows {shown}") from None
 
     def click(self, selector: str) -> None:
-        """Click what may be drawn anew at any time."""
+        """Click what may be drawn again at any time."""
         self.wait(lambda: self.find(selector).click() is None)
 
     def button(self, label: str) -> WebElement:

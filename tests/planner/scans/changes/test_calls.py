@@ -223,9 +223,9 @@ class TestAccess:
             InvalidInputError,
             "format 2, and this gateway reads format 1",
         ),
-        ("'t', since => 'lance-changes:1:CgF'", InvalidInputError, "is no token of a state"),
-        ("'t', since => 'lance-changes:1:?'", InvalidInputError, "is no token of a state"),
-        ("'t', since => 'lance-changes:x'", InvalidInputError, "is no token of a state"),
+        ("'t', since => 'lance-changes:1:CgF'", InvalidInputError, "is not a token of a state"),
+        ("'t', since => 'lance-changes:1:?'", InvalidInputError, "is not a token of a state"),
+        ("'t', since => 'lance-changes:x'", InvalidInputError, "is not a token of a state"),
         ("'t', since => 'lance-changes:1:CgF1EAE'", InvalidInputError, "is of table 'u', and not of 't'"),
         (
             "'t', since => 'lance-changes:1:CgF0EAI'",

@@ -101,10 +101,10 @@ def test_searches_of_a_snapshot_divide_it_once(
 
 @pytest.mark.parametrize("sql", SEARCHES)
 def test_answers_are_those_of_sources_that_are_divided_anew(engine: QueryEngine, sql: str) -> None:
-    anew = search(engine, sql, replace(DEFAULT_SETTINGS, shortcuts=NO_SHORTCUTS))
-    assert anew
+    again = search(engine, sql, replace(DEFAULT_SETTINGS, shortcuts=NO_SHORTCUTS))
+    assert again
     for _ in range(2):
-        assert search(engine, sql) == anew
+        assert search(engine, sql) == again
 
 
 LAYERS = [

@@ -197,7 +197,7 @@ def test_operands_that_are_not_plain_need_parentheses(engine: QueryEngine, expre
 
 
 def test_text_beside_an_operator_must_be_a_vector(engine: QueryEngine):
-    with pytest.raises(InvalidInputError, match=r"A vector such as .* at line 1, column 16"):
+    with pytest.raises(InvalidInputError, match=r"A vector such as .* \(line 1, column 16"):
         engine.prepare("SELECT vec <-> 'near' FROM items")
 
 

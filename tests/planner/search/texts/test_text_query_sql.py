@@ -179,9 +179,9 @@ def test_json_may_be_bound(docs: lance.LanceDataset, find: Find, said: dict[str,
         ("'body', 'x', operator => 'nor'", InvalidInputError, "operator must be 'and' or 'or', not 'nor'"),
         ("'body', '{x}'", InvalidInputError, "begins with { and so must be JSON"),
         ('\'body\', \'{"match": {"terms": "x", "column": "nowhere"}}\'', NotFoundError, "nowhere"),
-        ('\'body\', \'{"match": {"terms": "x", "column": "id"}}\'', InvalidInputError, "is no text"),
+        ('\'body\', \'{"match": {"terms": "x", "column": "id"}}\'', InvalidInputError, "is not text"),
         ("'tag', 'x'", LanceGatewayError, "text index"),
-        ("'title', '\"old compaction\"'", PreconditionError, "build it anew with with_position=True"),
+        ("'title', '\"old compaction\"'", PreconditionError, "rebuild it with with_position=True"),
     ],
 )
 def test_what_can_not_be_searched_is_refused(

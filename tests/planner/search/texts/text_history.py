@@ -102,7 +102,7 @@ class TextHistory:
         self.add(Layer([*before.rows, *rows], "tail"))
 
     def rebuild(self, **options: Any) -> None:
-        """Build the base table's indexes anew, with other options."""
+        """Build the base table's indexes again, with other options."""
         self.options = options
         base, _ = self._written[0]
         assert isinstance(base, LanceSource)

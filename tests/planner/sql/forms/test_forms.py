@@ -33,6 +33,6 @@ def test_each_form_has_fixtures() -> None:
 
 def test_errors_show_the_text_of_the_user() -> None:
     sql = "SELECT a FROM t WHERE b = ? AND random() BETWEEN SYMMETRIC ? AND 2"
-    with pytest.raises(Exception, match="at line 1, column 33") as caught:
+    with pytest.raises(Exception, match="line 1, column 33") as caught:
         write_forms(tokenize(sql))
     assert sql in str(caught.value)

@@ -70,11 +70,14 @@ def test_forms_of_postgres(judged: Judged) -> None:
 @pytest.mark.parametrize(
     ("statement", "said"),
     [
-        ("SELECT json_extract('{x', '$.a')", "json_extract: '{x' is no JSON"),
-        ("SELECT id FROM t WHERE json_array_length('nope' || id) > 1", "'nope[0-9]' is no JSON .*json_valid"),
+        ("SELECT json_extract('{x', '$.a')", "json_extract: '{x' is not valid JSON"),
+        (
+            "SELECT id FROM t WHERE json_array_length('nope' || id) > 1",
+            "'nope[0-9]' is not valid JSON .*json_valid",
+        ),
         (
             "SELECT json_extract(j, '$.a[*]') FROM t",
-            r"'\$.a\[\*\]' is no path of JSON from its character 4 on",
+            r"'\$.a\[\*\]' is not a path of JSON from its character 4 on",
         ),
         ("SELECT json_array_length(j, '$.a', 1) FROM t", "has 3 arguments here"),
     ],

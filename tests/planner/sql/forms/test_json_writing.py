@@ -206,7 +206,7 @@ def test_columns_are_called_after_the_function(judged: Judged) -> None:
 
 
 REFUSED = (
-    ("SELECT CAST(j AS JSON) FROM t", "CAST to JSON: 'nope' is no JSON"),
+    ("SELECT CAST(j AS JSON) FROM t", "CAST to JSON: 'nope' is not valid JSON"),
     ("SELECT json_object(s: 1) FROM t", "a key of an object of JSON is NULL"),
     ("SELECT json_object('a': 1, 'b')", "takes a value for each key"),
     ("SELECT json_object('a': 1 WITH UNIQUE KEYS)", "leave WITH UNIQUE KEYS out"),
@@ -216,9 +216,9 @@ REFUSED = (
     ("SELECT json_set('{}', '$.a')", "a value behind each path"),
     ("SELECT json_remove('{}', '$')", "can't be left out of itself"),
     ("SELECT jsonb_set('{}', 'a', '1')", "write '{a,0}'"),
-    ("SELECT jsonb_set('[]', '{a}', '1')", "'a' is no number of an element"),
+    ("SELECT jsonb_set('[]', '{a}', '1')", "'a' is not a number of an element"),
     ("SELECT jsonb_set('{}', ARRAY['a'], '1')", "is a text, as in '{a,0}'"),
-    ("SELECT json_extract('[1e400]', '$[0]')", "1e400 is no number of 64 bits"),
+    ("SELECT json_extract('[1e400]', '$[0]')", "1e400 is not a number of 64 bits"),
     ("SELECT row_to_json(t) FROM t", "write json_object"),
 )
 

@@ -12,7 +12,7 @@ from tests.planner.names import TABLES, bound, context_with
 @pytest.mark.parametrize(
     ("sql", "message"),
     [
-        ("SELECT id FROM orders TABLESAMPLE SYSTEM (50)", "random() < 0.1; it is at line 1, column 16"),
+        ("SELECT id FROM orders TABLESAMPLE SYSTEM (50)", "random() < 0.1 (line 1, column 16"),
         ("SELECT id FROM orders o TABLESAMPLE (5 ROWS)", "Sampling is not supported"),
         ("SELECT id FROM orders SAMPLE 0.1", "Sampling is not supported"),
         ("SELECT id FROM orders FOR UPDATE", "Locking rows is not supported"),

@@ -105,7 +105,7 @@ def test_what_is_not_offered_is_refused_with_the_way_out(judged: Judged, sql: st
     [
         ("SELECT sign(n, 1) FROM t", r"sign\(\) has 2 arguments here, and takes 1"),
         ("SELECT if(b) FROM t", r"if\(\) has 1 arguments here, and takes 2 or 3"),
-        ("SELECT 'zz'::uuid", "'zz' is no UUID, which is written xxxxxxxx"),
+        ("SELECT 'zz'::uuid", "'zz' is not a UUID, which is written xxxxxxxx"),
         ("SELECT CAST(s AS UUID) FROM t", "no UUID, which is written xxxxxxxx"),
         ("SELECT 1_000", "without _"),
     ],

@@ -223,7 +223,7 @@ def test_what_datafusion_would_answer_wrongly_is_joined_or_refused(engine: Query
         (f"SELECT id, l.c FROM t, LATERAL (SELECT abs(u.s) AS c {OF_ROW}) AS l", "No field named u.s"),
         (
             f"SELECT id FROM t,\nLATERAL (SELECT u.k AS c {OF_ROW}) AS l WHERE l.c === 3",
-            "at line 2, column 88",
+            "line 2, column 88",
         ),
     ],
 )

@@ -49,9 +49,9 @@ def test_names_are_folded_and_listed() -> None:
 
 def test_what_stands_instead_is_shown() -> None:
     reader = StatementReader(tokenize("SELECT 1"))
-    with pytest.raises(InvalidInputError, match="UPDATE is expected; 'SELECT' stands at line 1, column 1"):
+    with pytest.raises(InvalidInputError, match=r"UPDATE is expected, not 'SELECT' \(line 1, column 1"):
         reader.expect("UPDATE")
-    with pytest.raises(InvalidInputError, match="Unexpected 'SELECT' at line 1, column 1"):
+    with pytest.raises(InvalidInputError, match=r"Unexpected 'SELECT' \(line 1, column 1"):
         reader.expect_end()
-    with pytest.raises(UnsupportedError, match="Not offered at line 1, column 1"):
-        raise reader.unsupported_error("Not offered")
+    with pytest.raises(UnsupportedError, match=r"Not supported \(line 1, column 1"):
+        raise reader.unsupported_error("Not supported")

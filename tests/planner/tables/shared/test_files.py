@@ -282,8 +282,8 @@ def test_lookups_of_all_processes_are_counted(open_files: Callable[..., SharedFi
     for files in (one, other):
         files.get(name(0))
         files.get(name(1))
-        files.tell_lookups()
-        files.tell_lookups()
+        files.report_lookups()
+        files.report_lookups()
     assert one.read_totals()[2:] == (2, 2)
 
 

@@ -202,7 +202,7 @@ def test_masks_of_one_tail_are_not_those_of_another(base: Any) -> None:
 
 
 def test_columns_of_an_entry_are_told_by_their_field_ids(base: Any) -> None:
-    """A column that was dropped and added anew has the name and the type of the one before."""
+    """A column that was dropped and added again has the name and the type of the one before."""
 
     def stored(position: int, second_id: str) -> WalEntry:
         ids = {"id": "0", "v": second_id}

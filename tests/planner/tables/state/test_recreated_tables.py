@@ -1,4 +1,4 @@
-"""A table that was dropped and made anew under the same version number is another table."""
+"""A table that was dropped and recreated under the same version number is another table."""
 
 import shutil
 from collections.abc import Callable
@@ -26,7 +26,7 @@ Rows = list[tuple[Any, ...]]
 
 
 def plain(root: Path, rows: dict[int, int], *, index: bool = False) -> lance.LanceDataset:
-    """Table ``t``, made anew where it exists, at version 2."""
+    """Table ``t``, recreated where it exists, at version 2."""
     shutil.rmtree(root / "t.lance", ignore_errors=True)
     base = pa.Table.from_pylist([{"id": key, "n": n} for key, n in rows.items()], schema=SCHEMA)
     dataset = lance.write_dataset(base, root / "t.lance")
@@ -250,9 +250,9 @@ def test_a_new_version_keeps_what_is_known_of_the_table(root: Path) -> None:
     newer = catalog.table("t").base()
     assert (newer.version, newer.place) == (3, first.place)
     plain(root, {1: 10})
-    anew = catalog.table("t").base()
-    assert (anew.version, anew.place) != (2, first.place)
-    assert catalog.table("t").base() is anew
+    again = catalog.table("t").base()
+    assert (again.version, again.place) != (2, first.place)
+    assert catalog.table("t").base() is again
     catalog.close()
 
 

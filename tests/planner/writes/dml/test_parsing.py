@@ -80,7 +80,7 @@ def test_parameters_are_numbered_where_a_part_is_copied() -> None:
 )
 def test_nothing_is_left_out_of_a_statement(sql: str) -> None:
     kind = {"UPDATE": exp.Update, "DELETE": exp.Delete, "INSERT": exp.Insert, "MERGE": exp.Merge}
-    with pytest.raises(InvalidInputError, match=r"at line 1, column \d+"):
+    with pytest.raises(InvalidInputError, match=r"line 1, column \d+"):
         parse_write(sql, kind[sql.split(maxsplit=1)[0]])
 
 

@@ -62,7 +62,7 @@ def test_the_end_of_a_text_is_where_its_dialect_has_it(lake: Lake, dialect: str,
     [
         ("mysql", "UPDATE people SET age = WHERE", "Syntax error in mysql SQL"),
         ("mysql", "DELETE FROM people WHERE age > 1 LIMIT 3", "Syntax error"),
-        ("spark", "UPDATE people SET age = transform(age, x -> x)", "not offered"),
+        ("spark", "UPDATE people SET age = transform(age, x -> x)", "not supported"),
         ("spark", "INSERT OVERWRITE TABLE people SELECT * FROM people", "INSERT OVERWRITE is not supported"),
     ],
 )

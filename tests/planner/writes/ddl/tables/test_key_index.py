@@ -105,11 +105,11 @@ def test_tables_without_key_or_without_memwal(sql: Sql) -> None:
 
 
 def test_only_columns_of_the_key_can_be_named(sql: Sql) -> None:
-    message = r"key_index names 'name', which is no column of the primary key: its columns are id"
+    message = r"key_index names 'name', which is not a column of the primary key: its columns are id"
     with pytest.raises(InvalidInputError, match=message):
         sql("CREATE TABLE t (id INT PRIMARY KEY, name TEXT) WITH (key_index = 'name')")
     with pytest.raises(
-        InvalidInputError, match="'name', which is no column of the primary key: there is none"
+        InvalidInputError, match="'name', which is not a column of the primary key: there is none"
     ):
         sql("CREATE TABLE t (id INT, name TEXT) WITH (key_index = 'name')")
     sql("CREATE TABLE t (id INT PRIMARY KEY, name TEXT)")

@@ -169,7 +169,7 @@ def test_a_state_with_fresh_rows_is_not_tagged(table: Sql, state: str) -> None:
     clause = (
         f"TIMESTAMP AS OF {write_moment(table.root)}" if state == "moment" else f"VERSION AS OF '{token}'"
     )
-    with pytest.raises(PreconditionError, match=r"tag 'x' of table 'r' can't be made .* leave AS OF out"):
+    with pytest.raises(PreconditionError, match=r"tag 'x' of table 'r' can't be created .* leave AS OF out"):
         table(f"CREATE TAG x ON r {clause}")
     with pytest.raises(PreconditionError, match="are not merged"):
         table(f"CREATE BRANCH x ON r FROM {clause}")

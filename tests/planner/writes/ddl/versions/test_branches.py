@@ -127,7 +127,9 @@ def test_cleaning_the_table_leaves_what_branches_need(table: Sql) -> None:
 
 def test_rows_that_are_not_merged_refuse_a_branch(table: Sql) -> None:
     table("INSERT INTO t VALUES (5, 'e')")
-    with pytest.raises(PreconditionError, match=r"'b' of table 't' can't be made from version .*: 1 of its"):
+    with pytest.raises(
+        PreconditionError, match=r"'b' of table 't' can't be created from version .*: 1 of its"
+    ):
         table("CREATE BRANCH b ON t")
     table("CREATE BRANCH b ON t FROM VERSION AS OF 'first'")
     merge_all(table)

@@ -253,7 +253,7 @@ def test_a_row_that_was_made_anew_in_another_region_is_named(sql: Sql) -> None:
     sql("DELETE FROM t WHERE id = 1")
     sql("INSERT INTO t VALUES (1, 'b')")
     with pytest.raises(
-        PreconditionError, match="the row with id = 1 was made anew with another value of 's'"
+        PreconditionError, match="the row with id = 1 was recreated with another value of 's'"
     ):
         sql(f"RESTORE TABLE t TO VERSION {version}")
     assert sql(READ) == [(1, "b")]

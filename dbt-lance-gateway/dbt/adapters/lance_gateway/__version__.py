@@ -1,3 +1,0 @@
-"""The version, where dbt looks for it."""
-
-version = "0.6.0"
