@@ -161,7 +161,7 @@ class StatementReader:
 
     def unexpected_error(self, message: str) -> InvalidInputError:
         """Return a syntax error that shows the next token."""
-        return self.error(f"{message}, not {self.shown}")
+        return self.error(f"{message}, found {self.shown}")
 
     def unsupported_error(self, what: str) -> LanceGatewayError:
         """Return the error for a construct at the next token that is not supported."""

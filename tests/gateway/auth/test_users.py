@@ -60,7 +60,7 @@ def test_users_are_added_changed_and_removed_and_comments_stay(tmp_path: Path) -
     path.write_text("# Who may come in\n" + path.read_text())
     path.chmod(0o640)
     write_user(path, User('o"dd ü', HASH))
-    with pytest.raises(InvalidInputError, match=r"is in .* already: say --replace"):
+    with pytest.raises(InvalidInputError, match=r"is in .* already: use --replace"):
         write_user(path, User("alice", None, ("c",)))
     write_user(path, User("alice", None, ("c",)), replace=True)
     assert find_user(path, "alice") == User("alice", None, ("c",))

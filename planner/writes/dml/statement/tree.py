@@ -48,7 +48,7 @@ class _Parser(DataFusion.Parser):
     def raise_error(self, message: str, token: Token | None = None, expected: str = "") -> None:
         token = token or self._curr
         shown = repr(token.text) if token else "end of the statement"
-        what = f"{expected} is expected, not {shown}" if expected else f"unexpected {shown}"
+        what = f"{expected} is expected, found {shown}" if expected else f"unexpected {shown}"
         error = ParseError(message)
         place = token.start if token else len(self.sql)
         error.args = (PlacedMessage(self.sql, place, f"Syntax error: {what}"),)

@@ -221,7 +221,7 @@ def test_adbc_presents_a_token_with_every_call(server: GatewayServer, signer: Si
 
 def test_a_server_that_knows_no_passwords_says_so(server: GatewayServer, signer: Signer) -> None:
     with flight.FlightClient(uri_of(server)) as client:
-        with pytest.raises(flight.FlightUnauthenticatedError, match="knows no passwords: present a token"):
+        with pytest.raises(flight.FlightUnauthenticatedError, match="accepts no passwords: send a token"):
             client.authenticate_basic_token("alice", "password")
         with pytest.raises(flight.FlightUnauthenticatedError, match=r"required: send a bearer token\."):
             list(client.list_actions())

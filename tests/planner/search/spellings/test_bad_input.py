@@ -163,7 +163,7 @@ def check(error: LanceGatewayError, kind: type[LanceGatewayError], *parts: str) 
         ("'items', 'vec', [1, 2, 3], prefilter => 1", InvalidInputError, ["prefilter must be true or false"]),
         ("'items', 'vec', [1, 2, 3], use_index => 'no'", InvalidInputError, ["use_index must be", "'no'"]),
         ("'items', 'vec', [1, 2, 3], staleness => 'some'", InvalidInputError, ["'exact', 'bloom'", "'some'"]),
-        ("'items', 'vec', [1, 2, 3] k => 4", InvalidInputError, ["something else stands"]),
+        ("'items', 'vec', [1, 2, 3] k => 4", InvalidInputError, ["must be a constant or a parameter"]),
         ("'items', 'vec', [1, 2, 3", InvalidInputError, ["']' is expected"]),
         ("'items', 'vec', id", InvalidInputError, ["constant"]),
         ("'items', 'vec', -(1)", InvalidInputError, ["constant"]),

@@ -49,7 +49,7 @@ def test_names_are_folded_and_listed() -> None:
 
 def test_what_stands_instead_is_shown() -> None:
     reader = StatementReader(tokenize("SELECT 1"))
-    with pytest.raises(InvalidInputError, match=r"UPDATE is expected, not 'SELECT' \(line 1, column 1"):
+    with pytest.raises(InvalidInputError, match=r"UPDATE is expected, found 'SELECT' \(line 1, column 1"):
         reader.expect("UPDATE")
     with pytest.raises(InvalidInputError, match=r"Unexpected 'SELECT' \(line 1, column 1"):
         reader.expect_end()

@@ -54,7 +54,7 @@ def test_a_place_in_a_query_is_shown_in_the_statement(lake: Lake) -> None:
 
 def test_a_place_in_a_view_stays_where_it_is(root: Path, lake: Lake) -> None:
     (root / "asking.view.sql").write_text("SELECT id\nFROM people\nWHERE age > ?")
-    expected = r"View 'asking': .* stands \(line 3, column 13:\n  WHERE age"
+    expected = r"View 'asking': .* \(line 3, column 13\):\n  WHERE age"
     with pytest.raises(LanceGatewayError, match=expected):
         lake.write("INSERT INTO people (id)\nSELECT id\nFROM asking\nWHERE id > 100")
 
