@@ -13,7 +13,7 @@ FAILURES = {
     "unknown function": "Invalid function 'frobnicate'",
     "division by zero": "Divide by zero",
     "empty": "The statement is empty",
-    "two statements": "One statement at a time",
+    "two statements": "Only one statement is allowed",
     "prepare": "Table 'ordres' does not exist",
 }
 

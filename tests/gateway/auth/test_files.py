@@ -63,7 +63,7 @@ def test_at_the_beginning_nonsense_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="cannot be read: No such file"):
         WatchedFile(path, parse)
     path.write_text("one")
-    with pytest.raises(InvalidInputError, match="no number"):
+    with pytest.raises(InvalidInputError, match="is not a number"):
         WatchedFile(path, parse)
     path.write_bytes(b"\xff")
     with pytest.raises(InvalidInputError, match="it is not UTF-8"):

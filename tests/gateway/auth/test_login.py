@@ -108,7 +108,7 @@ class Silent(LegacyLogin):
 
 
 def test_a_handshake_that_says_nothing_is_refused(client: flight.FlightClient) -> None:
-    with pytest.raises(flight.FlightUnauthenticatedError, match="presents no user name and password"):
+    with pytest.raises(flight.FlightUnauthenticatedError, match="has no user name and password"):
         client.authenticate(Silent("", ""))
 
 
@@ -176,7 +176,7 @@ def test_nothing_is_answered_before_the_caller_is_known(client: flight.FlightCli
         # pyarrow raises an OSError where the first thing that fails is writing.
         with pytest.raises(
             (flight.FlightUnauthenticatedError, OSError),
-            match=r"^authentication is required: present .* token\. Detail: Unauthenticated",
+            match=r"^authentication is required: send .* token\. Detail: Unauthenticated",
         ):
             attempt()
 

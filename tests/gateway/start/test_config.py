@@ -117,6 +117,9 @@ class TestLayers:
         assert choose_http_port(load([ROOT, flag]).config.observability, flight_port) == port
 
 
+_TAKEN = "it takes a duration such as 30s, 5m or 250ms"
+
+
 class TestErrors:
     @pytest.mark.parametrize(
         ("content", "said"),
@@ -129,7 +132,7 @@ class TestErrors:
             ("server = 1", "server = 1: it takes a table [server]"),
             (
                 "[limits]\nquery_timeout = true",
-                "limits.query_timeout = True: it is not a number; it takes a duration",
+                f"limits.query_timeout = True: it is not a number; {_TAKEN}",
             ),
             (
                 "[limits]\nmax_sessions = true",
@@ -141,7 +144,7 @@ class TestErrors:
             ),
             (
                 "[server]\ndrain = '5 parsecs'",
-                "server.drain = '5 parsecs': it is not a duration; it takes a duration",
+                f"server.drain = '5 parsecs': it is not a duration; {_TAKEN}",
             ),
             ("[limits]\nmax_sessions = 0", "limits.max_sessions = 0: it takes a whole number, at least 1"),
             (

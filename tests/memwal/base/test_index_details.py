@@ -223,7 +223,7 @@ class TestWireForm:
         for wrong in (length + 1, 2**32 - 1):
             changed = data[:position] + struct.pack("<I", wrong) + data[position + 4 :]
             table.storage.put(path, changed)
-            with pytest.raises(CorruptDataError, match=f"at byte {position} is said to have {wrong} bytes"):
+            with pytest.raises(CorruptDataError, match=f"at byte {position} is recorded with {wrong} bytes"):
                 read_index_details(table.storage, version)
 
     def test_a_file_without_the_magic_bytes_is_no_manifest(self, new_table: Callable[..., WrittenTable]):

@@ -42,7 +42,7 @@ def test_an_expression_is_completed_with_the_name_of_the_user(text: str, rendere
         ("(x = 1", r"'\)' is missing"),
         ("x = (1]", "closes nothing"),
         ("x = 'open", "does not end"),
-        ("x = 1; DROP TABLE t", "One statement"),
+        ("x = 1; DROP TABLE t", "Only one statement"),
         ("x =", "does not parse"),
         ("x = 1 AND", "does not parse"),
         ("x, y", "not one expression"),

@@ -129,10 +129,10 @@ def test_a_token_without_a_key_id_fits_the_only_key(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("", "no key set"),
-        ("[]", "no key set"),
-        ('{"keys": 1}', "no key set"),
-        ('{"keys": ["a"]}', "no key set"),
+        ("", "is not a key set"),
+        ("[]", "is not a key set"),
+        ('{"keys": 1}', "is not a key set"),
+        ('{"keys": ["a"]}', "is not a key set"),
         ('{"keys": []}', "no RSA, EC or OKP key"),
         ('{"keys": [{"kty": "oct", "k": "c2VjcmV0", "kid": "s"}]}', "no RSA, EC or OKP key"),
         (json.dumps({"keys": [Signer("e").public() | {"use": "enc"}]}), "no RSA, EC or OKP key"),

@@ -135,7 +135,7 @@ def test_a_tab_has_its_parameters_and_dialect_and_so_has_its_link(page: Page) ->
     page.wait(lambda: "base 0" in page.text("#result"))
     page.find("#parameters").clear()
     page.find("#parameters").send_keys("0, oops", Keys.ENTER)
-    page.wait(lambda: "no JSON" in page.text("#status.error"))
+    page.wait(lambda: "not valid JSON" in page.text("#status.error"))
     page.driver.execute_script("localStorage.clear()")
 
 

@@ -142,7 +142,7 @@ def found(cursor: Any, text: str, parameters: tuple[Any, ...]) -> list[int]:
         ("lance_fts('docs', 'tenant', 'a')", AdbcStatusCode.INVALID_ARGUMENT, "no text index"),
         ("lance_fts('docs', 'body', '')", AdbcStatusCode.INVALID_ARGUMENT, "query"),
         ("lance_vector_search('docs', 'vec', [1, 2])", AdbcStatusCode.INVALID_ARGUMENT, "2 numbers"),
-        (f"lance_vector_search('docs', 'body', {QUERY})", AdbcStatusCode.INVALID_ARGUMENT, "no vector"),
+        (f"lance_vector_search('docs', 'body', {QUERY})", AdbcStatusCode.INVALID_ARGUMENT, "not a vector"),
         (f"lance_vector_search('docs', 'vec', {QUERY}, k => 0)", AdbcStatusCode.INVALID_ARGUMENT, "k must"),
         (
             f"lance_vector_search('docs', 'vec', {QUERY}, nprobe => 2)",

@@ -140,7 +140,11 @@ def test_a_view_may_search() -> None:
         ("lance_fts('items', 'body', 'x', k => 1, k => 2)", InvalidInputError, "k is given twice"),
         ("lance_fts('items', 'body', column => 'x')", InvalidInputError, "column is given twice"),
         ("lance_fts('items', 'body', k => 1, 'x')", InvalidInputError, "named arguments come last"),
-        ("lance_fts('items', 'body', 'x', k => 1 + 1)", InvalidInputError, "must be a constant or a parameter"),
+        (
+            "lance_fts('items', 'body', 'x', k => 1 + 1)",
+            InvalidInputError,
+            "must be a constant or a parameter",
+        ),
         ("lance_fts('items', 'body', 'x', k => id)", InvalidInputError, "A constant"),
         ("lance_vector_search('items', 'vec', [1; 2])", InvalidInputError, "line 1"),
         ("lance_vector_search('items', 'vec', [1 2])", InvalidInputError, "separated by commas"),

@@ -192,7 +192,7 @@ def test_long_vectors_do_not_stand_in_the_text(engine: QueryEngine, vector: str)
     ],
 )
 def test_operands_that_are_not_plain_need_parentheses(engine: QueryEngine, expression: str):
-    with pytest.raises(InvalidInputError, match=r"put parentheses around .*at line 1"):
+    with pytest.raises(InvalidInputError, match=r"put parentheses around .*line 1"):
         engine.prepare(f"SELECT {expression} FROM items")
 
 

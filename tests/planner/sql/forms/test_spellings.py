@@ -96,7 +96,7 @@ REFUSED = {
 
 @pytest.mark.parametrize(("sql", "way_out"), REFUSED.items())
 def test_what_is_not_offered_is_refused_with_the_way_out(judged: Judged, sql: str, way_out: str) -> None:
-    with pytest.raises(UnsupportedError, match=rf"(?s){re.escape(way_out)}.*at line 1, column \d+"):
+    with pytest.raises(UnsupportedError, match=rf"(?s){re.escape(way_out)}.*\(line 1, column \d+\)"):
         judged.engine.execute(sql)
 
 
@@ -107,7 +107,7 @@ def test_what_is_not_offered_is_refused_with_the_way_out(judged: Judged, sql: st
         ("SELECT if(b) FROM t", r"if\(\) has 1 arguments here, and takes 2 or 3"),
         ("SELECT 'zz'::uuid", "'zz' is not a UUID, which is written xxxxxxxx"),
         ("SELECT CAST(s AS UUID) FROM t", "no UUID, which is written xxxxxxxx"),
-        ("SELECT 1_000", "without _"),
+        ("SELECT 1_000", "Underscores are not allowed"),
     ],
 )
 def test_bad_input_is_named(judged: Judged, sql: str, message: str) -> None:

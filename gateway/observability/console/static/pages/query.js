@@ -133,7 +133,7 @@ function chosenText() {
 function ask(text) {
   const { parameters, ...options } = { parameters: find("parameters").value.trim(), dialect: find("dialect").value, consistency: find("consistency").value };
   let values = [];
-  try { if (parameters) values = JSON.parse(`[${parameters}]`); } catch { throw new Error(`The parameters ${parameters} are no JSON: write them like 1, "text", [0.1, 0.2]`); }
+  try { if (parameters) values = JSON.parse(`[${parameters}]`); } catch { throw new Error(`The parameters ${parameters} are not valid JSON: write them like 1, "text", [0.1, 0.2]`); }
   return { sql: text, parameters: values, options: Object.fromEntries(Object.entries(options).filter(([name, value]) => value !== DEFAULTS[name])) };
 }
 
