@@ -276,7 +276,7 @@ class SetLength:
             _update(self.name, after),
             _update(self.name, {key: before.get(key) for key in after}),
             violation,
-            f"has a value there that is not valid {name}",
+            f"has a value there that is not of type {name}",
         )
 
 

@@ -184,7 +184,7 @@ class TestLengthsThatChange:
         sql("CREATE TABLE t (id INT PRIMARY KEY, s TEXT)")
         sql("INSERT INTO t VALUES (1, 'x'), (2, uuid()), (3, NULL)")
         with pytest.raises(
-            PreconditionError, match="the row with id = 1 has a value there that is not a UUID"
+            PreconditionError, match="the row with id = 1 has a value there that is not of type UUID"
         ):
             sql("ALTER TABLE t ALTER COLUMN s TYPE UUID")
         sql("DELETE FROM t WHERE id = 1")
@@ -196,7 +196,7 @@ class TestLengthsThatChange:
         sql("CREATE TABLE t (id INT PRIMARY KEY, s TEXT)")
         sql("INSERT INTO t VALUES (1, '{'), (2, '[]'), (3, NULL)")
         with pytest.raises(
-            PreconditionError, match="the row with id = 1 has a value there that is not valid JSON"
+            PreconditionError, match="the row with id = 1 has a value there that is not of type JSON"
         ):
             sql("ALTER TABLE t ALTER COLUMN s TYPE JSON")
         sql("DELETE FROM t WHERE id = 1")
