@@ -9,11 +9,14 @@
 A predicate names columns of its table alone. Conditions are followed into derived tables and common table
 expressions, whose outputs they name, and over equalities of inner joins; those on the nullable side of an
 outer join count if they are not true of NULL. What is not understood here restricts nothing.
+
+The `meta` of a predicate has as `start` the character at which its first name or constant stands.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
@@ -21,12 +24,14 @@ import pyarrow as pa
 from sqlglot import exp
 
 from lance_gateway.memwal.transforms.determinism import has_unstable_call
-from lance_gateway.planner.sql.tree.queries import AGGREGATES, conjuncts, without_subqueries
+from lance_gateway.planner.sql.tree.queries import AGGREGATES, TOTALS, bare, conjuncts, without_subqueries
 from lance_gateway.planner.sql.tree.tree import read_name
 
 Predicates: TypeAlias = tuple[exp.Expr, ...]
 """Conditions over unqualified, quoted columns of one table."""
 _Scope: TypeAlias = Mapping[str, "_CommonTable"]
+_Outputs: TypeAlias = Mapping[str, tuple[exp.Expr, pa.DataType | None]]
+"""Outputs of a query, in order: name -> expression, and type if it is known."""
 
 _MAX_PLACES: Final = 1000
 """More places where tables are read are not followed: common table expressions that read others multiply."""
@@ -36,8 +41,11 @@ _STRICT_OPERANDS: Final = (
     *(exp.Column, exp.Identifier, exp.Literal, exp.Parameter, exp.Cast, exp.DataType, exp.Interval),
     *(exp.Paren, exp.Neg, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod),
 )
+_NO_VALUES: Final = (exp.Query, exp.UDTF, exp.AggFunc, exp.Window, exp.Star, exp.Placeholder, exp.Dot)
 _ROW_WISE: Final = ("limit", "offset", "fetch", "qualify", "windows", "laterals", "pivots", "connect")
-"""Clauses of a SELECT above which a condition can't be moved below it."""
+"""Clauses of a query above which a condition can't be moved below it."""
+_MATCHING: Final = ("by_name", "side", "kind", "on")
+"""Clauses of a set operation that match outputs otherwise than by position."""
 
 
 def find_predicates(
@@ -53,10 +61,12 @@ def find_predicates(
         Private name -> predicates of each place where the query reads the table: rows that satisfy those of
         none are not needed. Tables with a place without predicates are left out.
     """
-    walk = _Walk(schemas)
+    stars = [one for one in root.find_all(exp.Select) if one.is_star]
+    joins = [join for one in stars for join in one.args.get("joins") or ()]
+    walk = _Walk(schemas, any(join.args.get("using") or join.args.get("method") for join in joins))
     try:
         walk.read_query(root, {}, ())
-    except _TooManyPlacesError:
+    except (_TooManyPlacesError, RecursionError):
         return {}
     for table in root.find_all(exp.Table):
         if id(table) not in walk.seen:
@@ -79,7 +89,7 @@ class _CommonTable:
     scope: _Scope
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Source:
     """A relation in FROM.
 
@@ -97,54 +107,62 @@ class _Source:
     is_nullable: bool = False
     conditions: list[exp.Expr] = field(default_factory=list)
 
+    def find_type(self, name: str) -> pa.DataType | None:
+        """Return the type of a column if it is known."""
+        return None if self.columns is None else self.columns.get(name)
+
+    def add(self, condition: exp.Expr) -> None:
+        """Add a condition over columns of the relation, unless it may be true of its NULLs."""
+        if not self.is_nullable or _rejects_nulls(condition):
+            written = condition.copy()
+            for column in written.find_all(exp.Column):
+                column.set("table", None)
+            if written not in self.conditions:
+                self.conditions.append(written)
+
 
 @dataclass(slots=True)
 class _Walk:
     schemas: Mapping[str, pa.Schema]
+    shares_columns: bool
+    """Whether a star has columns that relations share once, so that positions of outputs are not known."""
     places: dict[str, list[Predicates]] = field(default_factory=dict)
     seen: set[int] = field(default_factory=set)
-    outputs: dict[int, Mapping[str, pa.DataType | None] | None] = field(default_factory=dict)
+    outputs: dict[int, _Outputs | None] = field(default_factory=dict)
     count: int = 0
 
-    def read_query(self, query: exp.Expr, scope: _Scope, outputs: Sequence[exp.Expr]) -> None:
+    def read_query(self, query: exp.Expr, scope: _Scope, conditions: Sequence[exp.Expr]) -> None:
         """Read a query, of whose rows those matter that satisfy conditions over its outputs."""
         scope = self._enter(query, scope)
         if isinstance(query, exp.Subquery):
-            is_plain = not any(query.args.get(key) for key in _ROW_WISE)
-            self.read_query(query.this, scope, outputs if is_plain else ())
+            self.read_query(query.this, scope, conditions)
         elif isinstance(query, exp.SetOperation):
-            # The types of outputs may differ from those of the columns that they are read from.
-            self.read_query(query.this, scope, ())
-            self.read_query(query.expression, scope, ())
+            for side in (query.this, query.expression):
+                self.read_query(side, scope, self._pass_to_side(conditions, query, side, scope))
         elif isinstance(query, exp.Select):
-            self._read_select(query, scope, outputs)
+            self._read_select(query, scope, conditions)
         else:
             self._read_inner(query, scope)
 
     def _enter(self, query: exp.Expr, scope: _Scope) -> _Scope:
         """Return the common table expressions that a query may read."""
         with_ = query.args.get("with_")
-        if with_ is None:
-            return scope
-        for table in with_.expressions:
+        for table in () if with_ is None else with_.expressions:
             name = read_name(table.args["alias"].this)
-            own = table.this if not table.args["alias"].args.get("columns") else None
-            if own is None or with_.args.get("recursive"):
-                self.read_query(table.this, {**scope, name: _CommonTable(None, {})}, ())
-                own = None
-            scope = {**scope, name: _CommonTable(own, scope)}
+            common = _CommonTable(table.this, scope)
+            if table.args["alias"].args.get("columns") or query.args["with_"].args.get("recursive"):
+                common = _CommonTable(None, {})
+                self.read_query(table.this, {**scope, name: common}, ())
+            scope = {**scope, name: common}
         return scope
 
-    def _read_select(self, select: exp.Select, scope: _Scope, outputs: Sequence[exp.Expr]) -> None:
-        sources: list[_Source] = []
-        filters: list[exp.Expr] = []
-        for part in [select.args.get("from_"), *(select.args.get("joins") or ())]:
-            if part is not None:
-                source = self._make_source(part.this, scope)
-                _join(sources, source, part, filters)
-        filters += conjuncts(select.args["where"].this) if select.args.get("where") else []
-        filters += [one for output in outputs if (one := _read_below(output, select, sources)) is not None]
-        _restrict(sources, filters)
+    def _read_select(self, select: exp.Select, scope: _Scope, conditions: Sequence[exp.Expr]) -> None:
+        sources, found = self._make_sources(select, scope)
+        own = _list_own(select)
+        if conditions and _keeps_rows(select):
+            outputs = self._list_outputs(select, scope) or {}
+            own += _replace_columns(conditions, {name: value for name, (value, _) in outputs.items()})
+        _restrict(sources, sources, found + _resolve(own, sources))
         for source in sources:
             self._read_source(source, scope)
         for key, value in select.args.items():
@@ -159,37 +177,70 @@ class _Walk:
             if isinstance(one, exp.Query):
                 self.read_query(one, scope, ())
 
+    def _make_sources(self, select: exp.Select, scope: _Scope) -> tuple[list[_Source], list[exp.Expr]]:
+        """Return the relations of a SELECT, and equalities of its inner joins, resolved."""
+        sources: list[_Source] = []
+        equalities: list[exp.Expr] = []
+        for part in (select.args.get("from_"), *(select.args.get("joins") or ())):
+            if part is not None:
+                equalities += _join(sources, self._make_source(part.this, scope), part)
+        return sources, equalities
+
     def _make_source(self, node: exp.Expr, scope: _Scope) -> _Source:
         columns: Mapping[str, pa.DataType | None] | None = None
-        query: exp.Expr | None = None
-        common: _CommonTable | None = None
+        query = None
+        if isinstance(node, exp.Subquery) and not any(
+            map(node.args.get, node.args.keys() - {"this", "alias"})
+        ):
+            query = node.this  # without joins or LIMIT behind it
         if isinstance(node, exp.Table):
             name = read_name(node.this)
-            common = scope.get(name)
-            query = None if common is None else common.query
-            if common is None and name in self.schemas:
+            if name in scope:
+                query, scope = scope[name].query, scope[name].scope
+            elif name in self.schemas:
                 columns = {column.name: column.type for column in self.schemas[name]}
-        elif isinstance(node, exp.Subquery):
-            query = node.this
-        if query is not None:
-            columns = self._find_columns(query, scope if common is None else common.scope)
+        if query is not None and (outputs := self._list_outputs(query, scope)) is not None:
+            columns = {name: kind for name, (_, kind) in outputs.items()}
         alias = node.args.get("alias")
-        is_renamed = isinstance(alias, exp.TableAlias) and bool(alias.args.get("columns"))
-        called = alias.this if isinstance(alias, exp.TableAlias) else node.this
-        name = read_name(called) if isinstance(called, exp.Identifier) else ""
-        return _Source(node, name, None if is_renamed else columns)
+        if not isinstance(alias, exp.TableAlias):
+            alias = node
+        elif alias.args.get("columns"):
+            columns = None
+        return _Source(node, read_name(alias.this) if isinstance(alias.this, exp.Identifier) else "", columns)
 
-    def _find_columns(self, query: exp.Expr, scope: _Scope) -> Mapping[str, pa.DataType | None] | None:
-        """Return the outputs of a query; None if their names are not known."""
-        while isinstance(query, exp.Subquery):
-            query = query.this
-        if not isinstance(query, exp.Select) or query.args.get("with_"):
+    def _list_outputs(self, query: exp.Expr, scope: _Scope) -> _Outputs | None:
+        """Return the outputs of a query; None if they are not known."""
+        query = bare(query)
+        if not isinstance(query, exp.Select | exp.SetOperation):
             return None
         if id(query) not in self.outputs:
-            parts = [query.args.get("from_"), *(query.args.get("joins") or ())]
-            sources = [self._make_source(one.this, scope) for one in parts if one is not None]
-            self.outputs[id(query)] = _type_outputs(query, sources)
+            self.outputs[id(query)] = None if query.args.get("with_") else self._find_outputs(query, scope)
         return self.outputs[id(query)]
+
+    def _find_outputs(self, query: exp.Select | exp.SetOperation, scope: _Scope) -> _Outputs | None:
+        if isinstance(query, exp.Select):
+            return _name_outputs(query, self._make_sources(query, scope)[0])
+        left, right = (self._list_outputs(one, scope) for one in (query.this, query.expression))
+        if self.shares_columns or left is None or right is None or len(left) != len(right):
+            return None
+        if any(map(query.args.get, _MATCHING)):
+            return None
+        pairs = zip(left.items(), right.values(), strict=True)
+        return {name: (value, kind if kind == other else None) for (name, (value, kind)), (_, other) in pairs}
+
+    def _pass_to_side(
+        self, conditions: Sequence[exp.Expr], query: exp.SetOperation, side: exp.Expr, scope: _Scope
+    ) -> list[exp.Expr]:
+        """Return conditions over outputs of a set operation as such over those of one of its sides.
+
+        Those are left out whose columns have other types there, or may be equal and yet differ.
+        """
+        if not conditions or any(map(query.args.get, _ROW_WISE)):
+            return []
+        ours, theirs = (self._list_outputs(one, scope) or {} for one in (query, side))
+        pairs = zip(ours.items(), theirs, strict=False)
+        names = {name: _make_column(own) for (name, (_, kind)), own in pairs if _has_one_equal(kind)}
+        return _replace_columns(conditions, names)
 
     def _read_source(self, source: _Source, scope: _Scope) -> None:
         self.count += 1
@@ -211,66 +262,57 @@ class _Walk:
             self._read_inner(node, scope)
 
 
-def _join(sources: list[_Source], source: _Source, part: exp.Expr, filters: list[exp.Expr]) -> None:
-    """Add a relation to others, with the condition of its join."""
+def _join(sources: list[_Source], source: _Source, part: exp.Expr) -> list[exp.Expr]:
+    """Add a relation to others, with the condition of its join; return equalities that hold of all rows."""
     side, kind = (str(part.args.get(key) or "").upper() for key in ("side", "kind"))
-    joined = conjuncts(part.args["on"]) if part.args.get("on") else []
-    if part.args.get("method"):
-        joined = []
     before = list(sources)
     sources.append(source)
-    if side == "" and kind in {"", "INNER", "CROSS"}:
-        # Nullable sides may change with later joins, so a condition is decided here.
-        _restrict(sources, joined)
-        filters += [one for one in joined if isinstance(one, exp.EQ)]
-    elif kind in {"SEMI", "ANTI"}:
+    found = _resolve(conjuncts(part.args.get("on")), sources)
+    if kind in {"SEMI", "ANTI"}:
         hidden = before if side == "RIGHT" else [source]
-        _restrict(hidden if kind == "ANTI" else sources, joined, among=sources)
+        _restrict(hidden if kind == "ANTI" else sources, sources, found)
         for one in hidden:
             one.name, one.columns = "", {}
-    elif side in {"LEFT", "RIGHT"}:
-        nullable = [source] if side == "LEFT" else before
-        _restrict(nullable, joined, among=sources)
-        for one in nullable:
-            one.is_nullable = True
+    elif side == "" and kind in {"", "INNER", "CROSS"}:
+        # Nullable sides may change with later joins, so a condition is decided here.
+        _restrict(sources, sources, found)
+        return [one for one in found if isinstance(one, exp.EQ)]
     else:
-        for one in sources:
+        nullable = {"LEFT": [source], "RIGHT": before}.get(side)
+        _restrict(nullable or [], sources, found)
+        for one in nullable or sources:
             one.is_nullable = True
+    return []
 
 
-def _restrict(
-    sources: Sequence[_Source], filters: Sequence[exp.Expr], among: Sequence[_Source] | None = None
-) -> None:
+def _restrict(restricted: Sequence[_Source], sources: Sequence[_Source], found: Sequence[exp.Expr]) -> None:
     """Add conditions to the relations that they restrict.
 
     Args:
-        sources: that may be restricted.
-        filters: conditions of which only rows matter that satisfy all.
-        among: all relations whose columns the conditions may name; by default, `sources`.
+        restricted: the relations that may be.
+        sources: all relations.
+        found: conditions of which only rows matter that satisfy all, resolved.
     """
-    everything = sources if among is None else among
-    found = [(one, owners) for one in filters if (owners := _find_owners(one, everything)) is not None]
-    alone = [(one, owners) for one, owners in found if len({id(source) for _, source in owners}) == 1]
-    for condition, owners in alone:
-        owner = owners[0][1]
-        if any(owner is source for source in sources):
-            _add(owner, condition, {id(column): read_name(column.this) for column, _ in owners})
-    for equality, pair in found:
-        if not isinstance(equality, exp.EQ) or len(pair) != 2 or pair[0][1] is pair[1][1]:
+    alone: dict[str, list[exp.Expr]] = {}
+    for condition in found:
+        owners = {column.table for column in condition.find_all(exp.Column)}
+        if len(owners) == 1:
+            alone.setdefault(owners.pop(), []).append(condition)
+    for owner, conditions in alone.items():
+        if sources[int(owner)] in restricted:
+            for condition in conditions:
+                sources[int(owner)].add(condition)
+    for equality in found:
+        if not isinstance(equality, exp.EQ):
             continue
-        if {id(equality.this), id(equality.expression)} != {id(column) for column, _ in pair}:
-            continue
-        for (column, source), (other, target) in (pair, pair[::-1]):
-            name, new = read_name(column.this), read_name(other.this)
-            kind = (source.columns or {}).get(name)
-            is_same = _has_one_equal(kind) and kind == (target.columns or {}).get(new)
-            is_restricted = any(target is one for one in sources)
-            if not is_same or not is_restricted or source.is_nullable or target.is_nullable:
-                continue
-            for condition, owners in alone:
-                columns = [one for one, _ in owners]
-                if owners[0][1] is source and all(read_name(one.this) == name for one in columns):
-                    _add(target, condition, {id(one): new for one in columns})
+        sides: tuple[exp.Expr, ...] = (equality.this, equality.expression)
+        pairs = (sides, sides[::-1]) if all(isinstance(one, exp.Column) for one in sides) else ()
+        for one, other in pairs:
+            source, target = (sources[int(column.text("table"))] for column in (one, other))
+            kind = source.find_type(one.name)
+            if target in restricted and _has_one_equal(kind) and kind == target.find_type(other.name):
+                for moved in _replace_columns(alone.get(one.text("table"), ()), {one.name: other}):
+                    target.add(moved)
 
 
 def _has_one_equal(kind: pa.DataType | None) -> bool:
@@ -278,32 +320,23 @@ def _has_one_equal(kind: pa.DataType | None) -> bool:
     return kind is not None and not (pa.types.is_floating(kind) or pa.types.is_nested(kind))
 
 
-def _add(source: _Source, condition: exp.Expr, names: Mapping[int, str]) -> None:
-    """Add a condition to a relation, over unqualified columns, unless it may be true of its NULLs."""
-    if source.is_nullable and not _rejects_nulls(condition):
-        return
-    columns = {name: _quoted(new) for name, new in names.items()}
-    written = _replace_columns(condition, lambda column: columns[id(column)])
-    if written is not None and written not in source.conditions:
-        source.conditions.append(written)
-
-
-def _find_owners(condition: exp.Expr, sources: Sequence[_Source]) -> list[tuple[exp.Column, _Source]] | None:
-    """Return the columns of a condition with their relations; None if it reads anything else."""
+def _resolve(conditions: Sequence[exp.Expr], sources: Sequence[_Source]) -> list[exp.Expr]:
+    """Return the conditions that read nothing but columns, with the numbers of their relations."""
     found = []
-    for node in condition.walk():
-        if isinstance(
-            node, exp.Query | exp.UDTF | exp.AggFunc | exp.Window | exp.Star | exp.Placeholder | exp.Dot
-        ):
-            return None
-        if isinstance(node, exp.Func) and _is_other_than_a_value(node):
-            return None
-        if isinstance(node, exp.Column):
-            owner = _find_owner(node, sources)
-            if owner is None:
-                return None
-            found.append((node, owner))
-    return found or None
+    for condition in conditions:
+        if any(map(_is_other_than_a_value, condition.walk())):
+            continue
+        resolved = condition.copy()
+        columns = list(resolved.find_all(exp.Column))
+        owners = [_find_owner(column, sources) for column in columns]
+        if None not in owners:
+            starts = [node.meta["start"] for node in resolved.walk() if "start" in node.meta]
+            resolved.meta.setdefault("start", min(starts, default=None))
+            for column, owner in zip(columns, owners, strict=True):
+                column.set("this", exp.to_identifier(read_name(column.this), quoted=True))
+                column.set("table", exp.to_identifier(str(owner)))
+            found.append(resolved)
+    return found
 
 
 def is_current(node: exp.Expr) -> bool:
@@ -313,157 +346,117 @@ def is_current(node: exp.Expr) -> bool:
     )
 
 
-def _is_other_than_a_value(call: exp.Func) -> bool:
-    """Return whether a call gives rows, is an aggregate, or differs in each run by more than its time."""
-    if is_current(call):
-        return False
-    name = call.name if isinstance(call, exp.Anonymous) else call.sql_name()
-    gives_rows = isinstance(call, exp.UDTF) or name.lower() == "unnest"
-    is_unstable = name.upper().startswith("CURRENT_") or has_unstable_call([name.upper()])
-    return gives_rows or is_unstable or name.lower() in AGGREGATES
+def _is_other_than_a_value(node: exp.Expr) -> bool:
+    """Return whether a node gives rows, is an aggregate, or differs in each run by more than its time."""
+    if not isinstance(node, exp.Func) or is_current(node):
+        return isinstance(node, _NO_VALUES)
+    name = (node.name if isinstance(node, exp.Anonymous) else node.sql_name()).lower()
+    is_unstable = name.startswith("current_") or has_unstable_call([name.upper()])
+    return isinstance(node, _NO_VALUES) or is_unstable or name == "unnest" or name in AGGREGATES
 
 
-def _find_owner(column: exp.Column, sources: Sequence[_Source]) -> _Source | None:
+def _find_owner(column: exp.Column, sources: Sequence[_Source]) -> int | None:
+    """Return the number of the relation of a column; None if it is not known."""
     name, table = read_name(column.this), column.args.get("table")
     if column.args.get("db"):
         return None  # a field of a column
     if table is not None:
-        owners = [one for one in sources if one.name == read_name(table)]
+        owners = [at for at, one in enumerate(sources) if one.name == read_name(table)]
     elif any(one.columns is None for one in sources):
         return None
     else:
-        owners = [one for one in sources if name in (one.columns or ())]
-    return owners[0] if len(owners) == 1 and name in (owners[0].columns or ()) else None
+        owners = [at for at, one in enumerate(sources) if name in (one.columns or ())]
+    return owners[0] if len(owners) == 1 and name in (sources[owners[0]].columns or ()) else None
 
 
 def _rejects_nulls(condition: exp.Expr) -> bool:
     """Return whether a condition is not true where all columns in it are NULL."""
     if isinstance(condition, exp.Paren):
         return _rejects_nulls(condition.this)
-    if isinstance(condition, exp.And):
-        return _rejects_nulls(condition.this) or _rejects_nulls(condition.expression)
-    if isinstance(condition, exp.Or):
-        return _rejects_nulls(condition.this) and _rejects_nulls(condition.expression)
+    if isinstance(condition, exp.Connector):
+        sides = map(_rejects_nulls, (condition.this, condition.expression))
+        return any(sides) if isinstance(condition, exp.And) else all(sides)
     tested = condition.this if isinstance(condition, exp.Not) else condition
     if not isinstance(tested, _STRICT):
         return False
-    first = tested.this
-    operands = [first] if isinstance(tested, exp.In | exp.Between) else [first, tested.expression]
+    operands = [tested.this] if isinstance(tested, exp.In | exp.Between) else [tested.this, tested.expression]
     return any(
         one.find(exp.Column) and all(isinstance(each, _STRICT_OPERANDS) for each in one.walk())
         for one in operands
     )
 
 
-def _read_below(condition: exp.Expr, select: exp.Select, sources: Sequence[_Source]) -> exp.Expr | None:
-    """Return a condition over the outputs of a SELECT as one over what it reads; None if there is none."""
+def _keeps_rows(select: exp.Select) -> bool:
+    """Return whether conditions on the outputs of a SELECT say which of the rows matter that it reads."""
     distinct = select.args.get("distinct")
-    if any(select.args.get(key) for key in _ROW_WISE) or (distinct is not None and distinct.args.get("on")):
-        return None
-    group = select.args.get("group")
-    keys = None if group is None else _list_keys(group, select)
-    if any(
-        isinstance(one, exp.Window) for output in select.expressions for one in without_subqueries(output)
-    ):
-        return None
-
-    def find_output(column: exp.Expr) -> exp.Expr | None:
-        found = _find_output(read_name(column.this), select, sources)
-        if found is None or any(isinstance(one, exp.Query) for one in found.walk()):
-            return None
-        has_aggregates = any(
-            isinstance(one, exp.Func) and _is_other_than_a_value(one) for one in found.walk()
-        )
-        is_below = not has_aggregates if keys is None else found in keys
-        return found if is_below else None
-
-    return _replace_columns(condition, find_output)
+    if any(map(select.args.get, _ROW_WISE)) or (distinct is not None and distinct.args.get("on")):
+        return False
+    nodes = (node for output in select.expressions for node in without_subqueries(output))
+    return _has_one_grouping(select) and not any(isinstance(node, exp.Window) for node in nodes)
 
 
-def _list_keys(group: exp.Group, select: exp.Select) -> list[exp.Expr]:
-    """Return the expressions that rows are grouped by; none if there are several sets of them."""
-    if any(group.args.get(key) for key in ("rollup", "cube", "grouping_sets", "all", "totals")):
-        return []
-    by_name = {
-        read_name(one.args["alias"]): one.this for one in select.expressions if isinstance(one, exp.Alias)
-    }
-    keys = []
-    for key in group.expressions:
-        if (
-            isinstance(key, exp.Literal)
-            and not key.is_string
-            and 1 <= int(key.this) <= len(select.expressions)
-        ):
-            keys.append(select.expressions[int(key.this) - 1].unalias())
-        else:
-            keys.append(key)
-            if isinstance(key, exp.Column) and not key.table and read_name(key.this) in by_name:
-                keys.append(by_name[read_name(key.this)])
-    return keys
+def _has_one_grouping(select: exp.Select) -> bool:
+    """Return whether what a SELECT has beside aggregates is the same in all rows of a group."""
+    group = select.args.get("group") or exp.Group()
+    has_modifiers = any(value for key, value in group.args.items() if key != "expressions")
+    return not has_modifiers and not any(isinstance(one, TOTALS) for one in group.expressions)
 
 
-def _type_outputs(select: exp.Select, sources: Sequence[_Source]) -> Mapping[str, pa.DataType | None] | None:
-    """Return the names of the outputs of a SELECT, with types of those that are columns; None if unknown."""
-    found: dict[str, pa.DataType | None] = {}
+def _list_own(select: exp.Select) -> list[exp.Expr]:
+    """Return the conditions of WHERE, and those of HAVING, which hold for the rows of a group."""
+    where, having = (select.args.get(key) for key in ("where", "having"))
+    conditions = [] if where is None else conjuncts(where.this)
+    if having is not None and select.args.get("group") and _has_one_grouping(select):
+        # A name without a table may be that of an output.
+        names = {read_name(one.args["alias"]) for one in select.expressions if isinstance(one, exp.Alias)}
+        conditions += [
+            one
+            for one in conjuncts(having.this)
+            if all(column.table or read_name(column.this) not in names for column in one.find_all(exp.Column))
+        ]
+    return conditions
+
+
+def _name_outputs(select: exp.Select, sources: Sequence[_Source]) -> _Outputs | None:
+    """Return the outputs of a SELECT; None if they are not known."""
+    found: list[tuple[str, exp.Expr, pa.DataType | None]] = []
     for output in select.expressions:
         if output.is_star:
-            starred = _list_starred(output, sources)
-            if starred is None or any(one.columns is None for one in starred):
+            star, table = output.this if isinstance(output, exp.Column) else output, output.args.get("table")
+            starred = [one for one in sources if table is None or one.name == read_name(table)]
+            if any(star.args.values()) or any(one.columns is None for one in starred):
                 return None
-            for one in starred:
-                found.update(one.columns or {})
-            continue
-        name, value = _name_output(output), output.unalias()
-        if name is None:
-            continue
-        owner = _find_owner(value, sources) if isinstance(value, exp.Column) else None
-        found[name] = None if owner is None else (owner.columns or {}).get(read_name(value.this))
+            columns = [(one.name, pair) for one in starred for pair in (one.columns or {}).items()]
+            found += [(name, _make_column(name, relation), kind) for relation, (name, kind) in columns]
+        else:
+            value = output.unalias()
+            owner = _find_owner(value, sources) if isinstance(value, exp.Column) else None
+            kind = None if owner is None else sources[owner].find_type(read_name(value.this))
+            named = output.args["alias"] if isinstance(output, exp.Alias) else output.this
+            is_named = isinstance(output, exp.Alias | exp.Column)
+            found.append((read_name(named) if is_named else "", value, kind))
+    counts = Counter(name for name, *_ in found)
+    return {
+        # What has no name of its own has one that no statement has.
+        (name if counts[name] == 1 and name[:1] not in {"", "\0"} else f"\0{at}"): (value, kind)
+        for at, (name, value, kind) in enumerate(found)
+    }
+
+
+def _make_column(name: str, table: str = "") -> exp.Column:
+    qualifier = exp.to_identifier(table, quoted=True) if table else None
+    return exp.Column(this=exp.to_identifier(name, quoted=True), table=qualifier)
+
+
+def _replace_columns(conditions: Sequence[exp.Expr], values: Mapping[str, exp.Expr]) -> list[exp.Expr]:
+    """Return conditions with values in the place of their columns, by name, where all have one."""
+    found = []
+    for condition in conditions:
+        whole = exp.Paren(this=condition.copy())
+        columns = list(whole.find_all(exp.Column))
+        if all(column.name in values for column in columns):
+            for column in columns:
+                value = values[column.name].copy()
+                column.replace(value if isinstance(value, exp.Column) else exp.Paren(this=value))
+            found.append(whole.this)
     return found
-
-
-def _find_output(name: str, select: exp.Select, sources: Sequence[_Source]) -> exp.Expr | None:
-    """Return the expression of an output; None if there is none, or several."""
-    found: list[exp.Expr] = []
-    for output in select.expressions:
-        if output.is_star:
-            for source in _list_starred(output, sources) or ():
-                if source.columns is None:
-                    return None
-                if name in source.columns:
-                    table = exp.to_identifier(source.name, quoted=True)
-                    found.append(exp.Column(this=exp.to_identifier(name, quoted=True), table=table))
-        elif _name_output(output) == name:
-            found.append(output.unalias())
-    return found[0] if len(found) == 1 else None
-
-
-def _list_starred(output: exp.Expr, sources: Sequence[_Source]) -> Sequence[_Source] | None:
-    """Return the relations whose columns a star is; None if they are others than those."""
-    star = output.this if isinstance(output, exp.Column) else output
-    if any(star.args.values()):
-        return None
-    table = output.args.get("table")
-    return [one for one in sources if table is None or one.name == read_name(table)]
-
-
-def _name_output(output: exp.Expr) -> str | None:
-    if isinstance(output, exp.Alias):
-        return read_name(output.args["alias"])
-    return read_name(output.this) if isinstance(output, exp.Column) else None
-
-
-def _quoted(name: str) -> exp.Column:
-    return exp.Column(this=exp.to_identifier(name, quoted=True))
-
-
-def _replace_columns(condition: exp.Expr, find: Callable[[exp.Column], exp.Expr | None]) -> exp.Expr | None:
-    """Return a condition with other expressions in the place of its columns; None if one has none."""
-    whole = exp.Paren(this=condition.copy())
-    pairs = list(zip(condition.find_all(exp.Column), whole.this.find_all(exp.Column), strict=True))
-    for column, copied in pairs:
-        found = find(column)
-        if found is None:
-            return None
-        copied.replace(found.copy() if isinstance(found, exp.Column) else exp.Paren(this=found.copy()))
-    replaced: exp.Expr = whole.this
-    return replaced
