@@ -237,14 +237,18 @@ def flag_rows(
 
 
 def evaluate_texts(
-    rows: pa.RecordBatch, texts: Sequence[str], values: Mapping[str, pa.Scalar]
+    rows: pa.RecordBatch,
+    texts: Sequence[str],
+    values: Mapping[str, pa.Scalar],
+    steps: Sequence[Mapping[str, str]] = (),
 ) -> list[pa.Array | None]:
     """Evaluate expressions over rows, one after the other if not all of them can be evaluated.
 
     Args:
         rows: at least one.
-        texts: at least one, over the columns of the rows.
+        texts: at least one, over the columns of the rows and those of steps.
         values: of the parameters in them.
+        steps: name of a column -> expression over the columns of the rows and of the steps before.
 
     Returns:
         One value per row for each; None for one that fails.
@@ -255,9 +259,9 @@ def evaluate_texts(
             context = _PER_THREAD.context
             context.register_record_batches("rows", [[rows]])
             try:
-                outputs = ", ".join(f"{text} AS v{place}" for place, text in enumerate(chosen))
-                frame = context.sql(f"SELECT {outputs} FROM rows", param_values=dict(values) or None)  # noqa: S608
-                return frame.to_arrow_table()
+                outputs = {f"v{place}": text for place, text in enumerate(chosen)}
+                query = _write_nested(outputs, steps)
+                return context.sql(query, param_values=dict(values) or None).to_arrow_table()
             finally:
                 context.deregister_table("rows")
 
@@ -269,3 +273,19 @@ def evaluate_texts(
 
     found = compute(texts)
     return found if len(found) == len(texts) else [compute([one])[0] for one in texts]
+
+
+def _write_nested(outputs: Mapping[str, str], steps: Sequence[Mapping[str, str]]) -> str:
+    """Write a query of outputs over rows, with the steps that they need in derived tables.
+
+    An expression would be optimised once for each place of a step in it.
+    """
+    query, depth = f"SELECT {_name(outputs)} FROM ", 0  # noqa: S608
+    for step in reversed(steps):
+        if re.search(rf"\b(?:{'|'.join(step)})\b", query):
+            query, depth = f"{query}(SELECT *, {_name(step)} FROM ", depth + 1  # noqa: S608
+    return f"{query}rows{')' * depth}"
+
+
+def _name(expressions: Mapping[str, str]) -> str:
+    return ", ".join(f"{text} AS {name}" for name, text in expressions.items())

@@ -36,6 +36,7 @@ _ORDERED: Final = frozenset(
 """Types, as sqlglot calls them, to which casts among numbers and times keep the order."""
 _ORDERED_IN_ARROW: Final = ("Date", "Timestamp", "Int", "Float", "Decimal")
 _TRUE, _FALSE = "TRUE", "FALSE"
+_HOLE: Final = "\0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +75,14 @@ class PossibleRows:
 
     Args:
         known: of the regions.
+
+    Attributes:
+        steps: name -> SQL of ends that conditions name, each over `rows` and the steps before it.
     """
 
     def __init__(self, known: RegionValues) -> None:
         self._arrays: list[pa.Array] = []
+        self.steps: list[dict[str, str]] = []
         self._columns = {name: self._add(span) for name, span in known.columns.items()}
         self._is_zoned = known.zoned
         self._recorded = {
@@ -212,7 +217,11 @@ class PossibleRows:
             if ends.lower != _NOW.lower:
                 return None
             unsure.append(f"CAST({_NOW.lower} AS DATE) < CAST({_NOW.upper} AS DATE)")
-        lower, upper = (_write_around(expression, inner, one) for one in (ends.lower, ends.upper))
+        number = len(self.steps)
+        text = _write_around(expression, inner, _HOLE)
+        texts = [text.replace(_HOLE, one) for one in (ends.lower, ends.upper)]
+        lower, upper = names = (f"lower{number}", f"upper{number}")
+        self.steps.append(dict(zip(names, texts, strict=True)))
         # Integers that are too large for a type go on with its least one.
         return replace(ends, lower=lower, upper=upper, null=_TRUE, unsure=(*unsure, f"{lower} > {upper}"))
 
@@ -354,7 +363,7 @@ def _write_around(expression: exp.Expr, inner: exp.Expr, text: str) -> str:
     """Write an expression with a column in the place of an operand."""
     whole = exp.Paren(this=expression.copy())
     for one in [one for one in whole.walk() if one == inner]:
-        one.replace(exp.Paren(this=parse_expression(text)))
+        one.replace(exp.Paren(this=exp.var(text)))
     return write_sql(whole)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -69,11 +69,13 @@ class StatementPredicates:
         places: private name of a table -> predicates of each place where it is read; see `find_predicates`.
         values: of the parameters.
         began: when the execution began, before it was planned; nanoseconds since 1970.
+        tell_place: returns the place in the statement of a character of the query, if that is asked for.
     """
 
     places: Mapping[str, Sequence[Predicates]]
     values: Mapping[str, pa.Scalar] = field(default_factory=dict)
     began: int = 0
+    tell_place: Callable[[int], str] | None = None
     _decided: dict[str, _Decided] = field(default_factory=dict, init=False)
 
     def list_columns(self, reference: str) -> frozenset[str]:
@@ -96,18 +98,19 @@ class StatementPredicates:
             values = {**self.values, "began": _make_instant(self.began - _SLACK)}
             excluded = dict(_find_excluded(pruning.regions, places, table, values))
             found = self._decided[table.reference] = _Decided(pruning.regions, table, excluded)
-        kept = tuple(one for one in pruning.kept if one not in found.excluded)
-        if len(kept) == len(pruning.kept):
-            return pruning
         reasons = found.excluded
+        if not reasons:
+            return pruning
 
         def explain(region: RegionAssignment) -> tuple[Outcome, str]:
-            outcome, reason = pruning.explain(region)
             predicate = reasons.get(region.region_id)
-            if outcome is Outcome.ROWS_CANNOT_MATCH or predicate is None:
-                return outcome, reason
-            return Outcome.ROWS_CANNOT_MATCH, _explain(region, predicate, table)
+            if predicate is None:
+                return pruning.explain(region)
+            start = predicate.meta.get("start")
+            place = "" if self.tell_place is None or start is None else f" at {self.tell_place(start)}"
+            return Outcome.ROWS_CANNOT_MATCH, _explain(region, predicate, table) + place
 
+        kept = tuple(one for one in pruning.kept if one not in reasons)
         return Pruning(pruning.regions, kept, explain)
 
 
@@ -139,7 +142,8 @@ def _find_excluded(
             if not known.sources.isdisjoint(column.name for column in predicate.find_all(exp.Column))
             and (text := possible.write(predicate)) is not None
         ]
-        answers = evaluate_texts(possible.rows, [text for *_, text in written], values) if written else []
+        texts = [text for *_, text in written]
+        answers = evaluate_texts(possible.rows, texts, values, possible.steps) if texts else []
         excluding: list[dict[int, exp.Expr]] = [{} for _ in positions]
         for (place, predicate, _), answer in zip(written, answers, strict=True):
             if answer is not None and pa.types.is_boolean(answer.type) and len(answer) == len(positions):
