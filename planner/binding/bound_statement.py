@@ -331,18 +331,18 @@ class BoundStatement:
             )
         line, column = place
         lines = self.render().split("\n")
-        target = sum(len(text) + 1 for text in lines[: line - 1]) + column - 1
+        origin = self.find_origin(sum(len(text) + 1 for text in lines[: line - 1]) + column - 1)
+        return InvalidInputError(PlacedMessage(self.spelled, origin, f"Syntax error: {summary}"))
+
+    def find_origin(self, target: int) -> int:
+        """Return the place in `spelled` of a character of the text of `render()`, from 0."""
         reached = 0
         for text, piece in self._render(None):
             if reached + len(text) > target:
-                origin = piece.origin
-                if isinstance(piece, Piece) and piece.verbatim:
-                    origin += target - reached
-                break
+                is_copied = isinstance(piece, Piece) and piece.verbatim
+                return piece.origin + (target - reached if is_copied else 0)
             reached += len(text)
-        else:
-            origin = len(self.spelled)
-        return InvalidInputError(PlacedMessage(self.spelled, origin, f"Syntax error: {summary}"))
+        return len(self.spelled)
 
     def _render(
         self, parameters: Sequence[pa.Scalar] | None, kept: frozenset[int] = frozenset()

@@ -107,7 +107,7 @@ class StatementPredicates:
             if predicate is None:
                 return pruning.explain(region)
             start = predicate.meta.get("start")
-            place = "" if self.tell_place is None or start is None else f" at {self.tell_place(start)}"
+            place = "" if self.tell_place is None or start is None else f" {self.tell_place(start)}"
             return Outcome.ROWS_CANNOT_MATCH, _explain(region, predicate, table) + place
 
         kept = tuple(one for one in pruning.kept if one not in reasons)

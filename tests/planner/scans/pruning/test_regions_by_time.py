@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -52,11 +52,16 @@ def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 def run(
-    engine: QueryEngine, sql: str, settings: SessionSettings = DEFAULT_SETTINGS, access: Access = FULL_ACCESS
+    engine: QueryEngine,
+    sql: str,
+    settings: SessionSettings = DEFAULT_SETTINGS,
+    access: Access = FULL_ACCESS,
+    parameters: Sequence[pa.Scalar] = (),
 ) -> tuple[list[Any], dict[str, list[int]]]:
     """The rows, sorted, and how many regions each scan of a table read."""
     control = RunControl()
-    rows = rows_of(engine.prepare(sql, settings, access).execute((), settings, control).read_all())
+    prepared = engine.prepare(sql, settings, access, bound=[one.type for one in parameters])
+    rows = rows_of(prepared.execute(list(parameters), settings, control).read_all())
     read: dict[str, list[int]] = {}
     for one in control.reads:
         read.setdefault(one.table, []).append(one.regions_kept)
@@ -180,17 +185,22 @@ def test_a_policy_leaves_regions_as_they_are(engine: QueryEngine):
 
 
 def test_explain_says_which_predicate_excludes_a_region(engine: QueryEngine):
-    plan = (
-        engine.execute(f"EXPLAIN SELECT id FROM events e WHERE {MARCH} AND n > 1")
-        .read_all()["plan"]
-        .to_pylist()[-1]
-    )
+    rewritten = explain(engine, f"SELECT id FROM events e WHERE {MARCH} AND n > 1")
     assert re.search(
-        r"pruned 1 by year\(ts\) = 202\d, month\(ts\) = \d+ excludes .*make_date.* = .*2026-03-01.* \[", plan
+        r"pruned 1 by year\(ts\) = 202\d, month\(ts\) = \d+ excludes .*make_date.* = .*2026-03-01.* \[",
+        rewritten,
     )
-    (pushed,) = (
-        engine.execute("EXPLAIN SELECT id FROM events WHERE ts < TIMESTAMP '2026-01-01'")
-        .read_all()["plan"]
-        .to_pylist()[-1:]
-    )
-    assert "excludes ts < " in pushed
+    pushed = explain(engine, "SELECT id FROM events -- all\n  WHERE n > 0 AND ts < TIMESTAMP '2026-01-01'")
+    assert "excludes \"ts\" < CAST('2026-01-01' AS TIMESTAMP) (line 2, column 19) [" in pushed
+
+
+def test_explain_names_the_place_of_a_view(engine: QueryEngine):
+    write(engine, "CREATE OR REPLACE VIEW late AS SELECT * FROM names WHERE name > 'c'")
+    plan = explain(engine, "SELECT n\nFROM late WHERE n = $1 AND name < 'd'")
+    assert "excludes \"name\" > 'c' (line 2, column 6) [" in plan
+    assert "excludes \"name\" < 'd' (line 2, column 28) [" in plan
+
+
+def explain(engine: QueryEngine, sql: str) -> str:
+    parameters = [pa.scalar(1)] * sql.count("$")
+    return str(engine.execute(f"EXPLAIN {sql}", parameters=parameters).read_all()["plan"].to_pylist()[-1])
