@@ -138,14 +138,18 @@ class Tree:
 
     def replace(self, node: exp.Expr, replacement: exp.Expr) -> None:
         """Put another expression in the place of one, which may be part of it as a copy."""
-        self.is_changed = True
-        self._nodes = None
+        self.is_changed, self._nodes = True, None
         self._types.forget(node)
         if node is self.root:
             assert isinstance(replacement, exp.Query)  # noqa: S101 - a rule gives a query for a query
             self.root = replacement
         else:
             node.replace(replacement)
+
+    def note_change(self) -> None:
+        """Forget what was found of the query, which a rule changed in place."""
+        self.is_changed, self._nodes = True, None
+        self._types.clear()
 
     def error(
         self, node: exp.Expr, what: str, kind: type[LanceGatewayError] = InvalidInputError
