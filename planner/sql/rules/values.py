@@ -47,6 +47,7 @@ def null_replacements(tree: Tree) -> None:
 _KEPT: Final[frozenset[Family]] = frozenset({"decimal", "floating", "integer", "text"})
 
 
+_TRUTHS: Final = r"'\s*(?:t|true|f|false|yes|no|on|off)\s*'"
 _CLAUSES: Final = r"\b(?:where|having|on)[\s(]+\$\d"
 _UNIFYING: Final = (
     r"\b(?:coalesce|nvl2?|ifnull|nullif|greatest|least|make_array|case|array|union|except|intersect)\b"
@@ -54,8 +55,8 @@ _UNIFYING: Final = (
 
 
 @for_texts(
-    rf"{_UNIFYING}|\b(?:bool|boolean|true|false)\b|{_CLAUSES}",
-    rf"{_UNIFYING}|\bbetween\b|{_CLAUSES}|\b(?:bool|true|false)\b.*(?:[=<>]|\bin\b|\bdistinct\b)",
+    rf"{_UNIFYING}|\b(?:bool|boolean|true|false)\b|{_CLAUSES}|{_TRUTHS}",
+    rf"{_UNIFYING}|\bbetween\b|{_CLAUSES}|{_TRUTHS}|\b(?:bool|true|false)\b.*(?:[=<>]|\bin\b|\bdistinct\b)",
     r"['$]",
 )
 def untyped_values(tree: Tree) -> None:
@@ -128,7 +129,7 @@ _LENGTHS: Final = {"LENGTH": "/ 2", "OCTET_LENGTH": "/ 2", "BIT_LENGTH": "* 4"}
 """Name -> the length of bytes by that of their digits in hexadecimal."""
 
 
-@for_texts(r"binary|x'", r"large_?binary|fixed_?size_?binary|length|\bnull\b")
+@for_texts(r"binary|x'|digest|sha\d|decode|bytea|blob", r"large_?binary|fixed_?size_?binary|length|\bnull\b")
 def mixed_bytes(tree: Tree) -> None:
     """Cast bytes of several types to one.
 
@@ -335,6 +336,8 @@ def _is_tried(node: exp.Expr) -> bool:
 def _may_lose(tree: Tree, node: exp.Expr) -> bool:
     if not isinstance(node, exp.Cast) and (node.name.upper() not in _CALLS or not node.expressions):
         return False
+    if node.find(exp.Column, exp.Parameter, exp.Query) is None:
+        return False  # DataFusion computes constants
     families = tree.guess_families(_find_source(node))
     losing = _LOSING | {"integer"} if _is_tried(node) else _LOSING
     targets = tree.guess_families(node)
