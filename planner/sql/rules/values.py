@@ -239,6 +239,12 @@ def uuid_literals(tree: Tree) -> None:
                         recast_outputs(tree, branch, {at: _write_small})
 
 
+_CHOOSING: Final = frozenset(
+    {"any_value", "first_value", "lag", "last_value", "lead", "max", "min", "nth_value", "nullif"}
+)
+"""Functions that give values of their first argument."""
+
+
 def _are_uuids(values: Sequence[exp.Expr], names: Collection[str], columns: Collection[str]) -> bool:
     """Return whether expressions give UUIDs of columns, and none gives texts of columns."""
     others = [value for value in values if not _is_uuid(value, names, columns)]
@@ -251,14 +257,14 @@ def _is_uuid(node: exp.Expr, names: Collection[str], columns: Collection[str]) -
     match node:
         case exp.Column():
             return node.name.casefold() in names
-        case exp.Paren() | exp.Alias() | exp.Subquery():
+        case exp.Paren() | exp.Alias() | exp.Subquery() | exp.Window() | exp.Filter() | exp.Order():
             return _is_uuid(node.this, names, columns)
         case exp.Select():
             return len(node.expressions) == 1 and _is_uuid(node.expressions[0], names, columns)
         case exp.Case():
             results = [*(branch.args["true"] for branch in node.args["ifs"]), node.args.get("default")]
             return _are_uuids([result for result in results if result is not None], names, columns)
-        case exp.Anonymous() if node.name.casefold() == "nullif":
+        case exp.Anonymous() if node.name.casefold() in _CHOOSING and node.expressions:
             return _is_uuid(node.expressions[0], names, columns)
         case exp.Anonymous() if node.name.casefold() in {"coalesce", "greatest", "least"}:
             return _are_uuids(node.expressions, names, columns)
