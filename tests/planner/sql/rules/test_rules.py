@@ -69,7 +69,19 @@ def test_each_rule_has_fixtures() -> None:
     assert {rule.__name__ for rule in RULES} == {path.stem for path in FIXTURES.glob("*.sql")}
 
 
-def test_rules_see_what_another_one_changed_in_place(context: SessionContext) -> None:
-    sql = "SELECT v FROM t RIGHT JOIN (SELECT * FROM u WHERE coalesce(ref, 'x') = '{}') AS y ON t.s = y.v"
-    sql = sql.format("550E8400-E29B-41D4-A716-446655440000")
-    assert "'550e8400-e29b" in apply_rules(sql, SCHEMAS, {}, lambda text: context.sql(text).schema())
+UUID = "550e8400-e29b-41d4-a716-446655440000"
+
+
+@pytest.mark.parametrize(
+    ("sql", "part"),
+    [
+        ("SELECT id FROM p WHERE -f = ANY (ARRAY[f, n])", "IN (f + CAST(0 AS DOUBLE), "),
+        (
+            f"SELECT s FROM t RIGHT JOIN (SELECT * FROM u WHERE nullif(ref, v) = '{UUID.upper()}') ON TRUE",
+            f"= '{UUID}'",
+        ),
+    ],
+    ids=["what it writes", "what it changes in place"],
+)
+def test_rules_see_what_another_one_does(sql: str, part: str, context: SessionContext) -> None:
+    assert part in apply_rules(sql, SCHEMAS, {}, lambda text: context.sql(text).schema())
