@@ -30,7 +30,7 @@ def counted_rows(tree: Tree) -> None:
         known = [exp.Not(this=exp.Is(this=_enclose(one.copy()), expression=exp.null())) for one in values]
         row = exp.If(this=exp.and_(*known, copy=False), true=exp.Anonymous(this="struct", expressions=values))
         distinct.set("expressions", [exp.Case(ifs=[row])])
-        tree.is_changed = True
+        tree.note_change()
 
 
 def _enclose(value: exp.Expr) -> exp.Expr:

@@ -24,7 +24,7 @@ def symmetric_ranges(tree: Tree) -> None:
         is_symmetric = node.args.get("symmetric")
         if is_symmetric is None:
             continue
-        tree.is_changed = True
+        tree.note_change()
         node.set("symmetric", None)
         if not is_symmetric:
             continue

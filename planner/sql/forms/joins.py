@@ -26,7 +26,7 @@ def columns_of_from(tree: Tree) -> None:
         FROM t WHERE n > 0
     ->  SELECT * FROM t WHERE n > 0
     """
-    tree.is_changed = True  # sqlglot reads it so
+    tree.note_change()  # sqlglot reads it so
 
 
 @for_texts(r"\b(?:semi|anti)\s+join\b")
@@ -39,7 +39,7 @@ def sides_of_joins(tree: Tree) -> None:
     for join in tree.root.find_all(exp.Join):
         if join.kind in _ONE_SIDED and not join.side and not join.method:
             join.set("side", "LEFT")
-            tree.is_changed = True
+            tree.note_change()
 
 
 @for_texts(r"\busing\s*\(")
@@ -130,7 +130,7 @@ class _Merging:
         """Write the sides of the columns."""
         if not self._values:
             return
-        self._tree.is_changed = True
+        self._tree.note_change()
         select = self._select
         for join in select.args["joins"]:
             # The value may have columns of relations that are joined later.

@@ -34,7 +34,7 @@ def order_by_all(tree: Tree) -> None:
         for number, key in enumerate(numbered, start=1):
             key.set("this", exp.Literal.number(number))
         order.set("expressions", numbered)
-        tree.is_changed = True
+        tree.note_change()
 
 
 @for_texts(r"\border\s+by\b.*[\s,]\d+\b", r"\(")
@@ -74,7 +74,7 @@ def orders_of_distinct(tree: Tree) -> None:
         for key in order.expressions:
             if not isinstance(key.this, exp.Column | exp.Literal) and key.this in outputs:
                 key.set("this", exp.Literal.number(outputs.index(key.this) + 1))
-                tree.is_changed = True
+                tree.note_change()
 
 
 def _is_all(key: exp.Expr) -> bool:
@@ -114,7 +114,7 @@ def fetch_with_ties(tree: Tree) -> None:
         rank = exp.Window(this=exp.Anonymous(this="rank"), order=exp.Order(expressions=keys))
         query.set("qualify", exp.Qualify(this=exp.LTE(this=rank, expression=count)))
         query.set("limit", None)
-        tree.is_changed = True
+        tree.note_change()
 
 
 def _resolve(tree: Tree, key: exp.Ordered, select: exp.Select) -> exp.Ordered:

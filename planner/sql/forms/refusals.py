@@ -46,7 +46,7 @@ def misread_clauses(tree: Tree) -> None:
     """
     for node in tree.root.walk():
         if isinstance(node, exp.NullSafeEQ | exp.NullSafeNEQ) and node.find_ancestor(exp.Connector):
-            tree.is_changed = True  # the brackets are written with it
+            tree.note_change()  # the brackets are written with it
         refusal = _find_refusal(node)
         if refusal is not None:
             has_place = not isinstance(node, exp.TableSample) and any(

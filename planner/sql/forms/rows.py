@@ -30,7 +30,7 @@ def listed_values(tree: Tree) -> None:
         rows = [one.expressions if isinstance(one, exp.Tuple) else [one] for one in members[0].expressions]
         listed = [exp.paren(row[0].unnest()) if len(row) == 1 else exp.Tuple(expressions=row) for row in rows]
         condition.set("expressions", listed)
-        tree.is_changed = True
+        tree.note_change()
 
 
 @for_texts(

@@ -34,7 +34,7 @@ def frame_exclusions(tree: Tree) -> None:
                 UnsupportedError,
             )
         frame.set("exclude", None)
-        tree.is_changed = True
+        tree.note_change()
 
 
 @for_texts(r"\bwindow\b|\bover\s*\(\s*(?!(?:partition|order|rows|range|groups)\b)[\w\"`]")
@@ -78,7 +78,7 @@ def _inherit(tree: Tree, window: exp.Window, named: dict[str, exp.Window]) -> No
         value = base.args[part]
         window.set(part, [one.copy() for one in value] if isinstance(value, list) else value.copy())
     window.set("alias", None)
-    tree.is_changed = True
+    tree.note_change()
 
 
 def _find_parts(window: exp.Window) -> list[str]:

@@ -79,7 +79,7 @@ from lance_gateway.planner.sql.rules.values import (
     uuid_literals,
 )
 from lance_gateway.planner.sql.rules.zoned_times import zoned_times
-from lance_gateway.planner.sql.tree.dialect import find_query, parse_query, write_sql
+from lance_gateway.planner.sql.tree.dialect import find_query, parse_query
 from lance_gateway.planner.sql.tree.tree import Rule, Tree, concerns
 from lance_gateway.planner.sql.tree.types import Operations
 
@@ -171,8 +171,7 @@ def apply_rules(
     """
     kinds = {str(kind) for kind in (*types.values(), *_list_read_types(sql, schemas))}
     searched = f"{' '.join(sorted(kinds))}{' null parameters' * bool(nulls)} {sql}".lower()
-    rules = [rule for rule in RULES if concerns(rule, searched)]
-    if not rules:
+    if not any(concerns(rule, searched) for rule in RULES):
         return sql
     start = find_query(sql)
     root = parse_query(sql[start:])
@@ -180,9 +179,11 @@ def apply_rules(
         return sql
     tree = Tree(root, find_schema, schemas, types, {} if operations is None else operations, nulls=nulls)
     try:
-        for rule in rules:
-            rule(tree)
-        return sql[:start] + write_sql(tree.root) if tree.is_changed else sql
+        for rule in RULES:
+            # What one rule writes may concern the next ones.
+            if concerns(rule, f"{searched} {tree.text.lower()}" if tree.is_changed else searched):
+                rule(tree)
+        return sql[:start] + tree.text if tree.is_changed else sql
     except RecursionError:
         return sql  # as one that is too deep to be read
 

@@ -54,7 +54,7 @@ def right_joins(tree: Tree) -> None:
         else:
             first.replace(right)
             around.set("joins", kept)
-    tree.is_changed = True
+        tree.note_change()
 
 
 def _find_first(around: exp.Expr) -> exp.Expr:

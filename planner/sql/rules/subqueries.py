@@ -387,6 +387,6 @@ def outer_qualifiers(tree: Tree) -> None:
             found = (one for relation in relations for one in tree.find_columns(relation))
             if any(one.name == column.table and not _has_field(one.type, column) for one in found):
                 column.set("db", exp.to_identifier("#", quoted=True))
-                tree.is_changed = True
+                tree.note_change()
                 break
             select = select.parent_select

@@ -141,7 +141,7 @@ _ZONES: Final = {exp.DType.TIMESTAMP: None, exp.DType.TIMESTAMPTZ: "+00:00"}
 _FRACTION: Final = re.compile(r"\s*\d{4}-.*:\d\d\.(\d*[1-9])0*\s*(?:Z|[+-][\d:]*)?\s*", re.IGNORECASE)
 
 
-_COARSE: Final = r"timestamp[\[(](?:s|ms|us|second|milli|micro|[0-6]\b)"
+_COARSE: Final = r"timestamp[\[(](?:s|ms|us|second|milli|micro|[0-6]\b)|timestamp_[sm]|unixtime"
 
 
 @for_texts(

@@ -47,6 +47,7 @@ def null_replacements(tree: Tree) -> None:
 _KEPT: Final[frozenset[Family]] = frozenset({"decimal", "floating", "integer", "text"})
 
 
+_TRUTHS: Final = r"'\s*(?:t|true|f|false|yes|no|on|off)\s*'"
 _CLAUSES: Final = r"\b(?:where|having|on)[\s(]+\$\d"
 _UNIFYING: Final = (
     r"\b(?:coalesce|nvl2?|ifnull|nullif|greatest|least|make_array|case|array|union|except|intersect)\b"
@@ -54,8 +55,8 @@ _UNIFYING: Final = (
 
 
 @for_texts(
-    rf"{_UNIFYING}|\b(?:bool|boolean|true|false)\b|{_CLAUSES}",
-    rf"{_UNIFYING}|\bbetween\b|{_CLAUSES}|\b(?:bool|true|false)\b.*(?:[=<>]|\bin\b|\bdistinct\b)",
+    rf"{_UNIFYING}|\b(?:bool|boolean|true|false)\b|{_CLAUSES}|{_TRUTHS}",
+    rf"{_UNIFYING}|\bbetween\b|{_CLAUSES}|{_TRUTHS}|\b(?:bool|true|false)\b.*(?:[=<>]|\bin\b|\bdistinct\b)",
     r"['$]",
 )
 def untyped_values(tree: Tree) -> None:
@@ -128,7 +129,7 @@ _LENGTHS: Final = {"LENGTH": "/ 2", "OCTET_LENGTH": "/ 2", "BIT_LENGTH": "* 4"}
 """Name -> the length of bytes by that of their digits in hexadecimal."""
 
 
-@for_texts(r"binary|x'", r"large_?binary|fixed_?size_?binary|length|\bnull\b")
+@for_texts(r"binary|x'|digest|sha\d|decode|bytea|blob", r"large_?binary|fixed_?size_?binary|length|\bnull\b")
 def mixed_bytes(tree: Tree) -> None:
     """Cast bytes of several types to one.
 
@@ -238,6 +239,12 @@ def uuid_literals(tree: Tree) -> None:
                         recast_outputs(tree, branch, {at: _write_small})
 
 
+_CHOOSING: Final = frozenset(
+    {"any_value", "first_value", "lag", "last_value", "lead", "max", "min", "nth_value", "nullif"}
+)
+"""Functions that give values of their first argument."""
+
+
 def _are_uuids(values: Sequence[exp.Expr], names: Collection[str], columns: Collection[str]) -> bool:
     """Return whether expressions give UUIDs of columns, and none gives texts of columns."""
     others = [value for value in values if not _is_uuid(value, names, columns)]
@@ -250,14 +257,14 @@ def _is_uuid(node: exp.Expr, names: Collection[str], columns: Collection[str]) -
     match node:
         case exp.Column():
             return node.name.casefold() in names
-        case exp.Paren() | exp.Alias() | exp.Subquery():
+        case exp.Paren() | exp.Alias() | exp.Subquery() | exp.Window() | exp.Filter() | exp.Order():
             return _is_uuid(node.this, names, columns)
         case exp.Select():
             return len(node.expressions) == 1 and _is_uuid(node.expressions[0], names, columns)
         case exp.Case():
             results = [*(branch.args["true"] for branch in node.args["ifs"]), node.args.get("default")]
             return _are_uuids([result for result in results if result is not None], names, columns)
-        case exp.Anonymous() if node.name.casefold() == "nullif":
+        case exp.Anonymous() if node.name.casefold() in _CHOOSING and node.expressions:
             return _is_uuid(node.expressions[0], names, columns)
         case exp.Anonymous() if node.name.casefold() in {"coalesce", "greatest", "least"}:
             return _are_uuids(node.expressions, names, columns)
@@ -335,6 +342,8 @@ def _is_tried(node: exp.Expr) -> bool:
 def _may_lose(tree: Tree, node: exp.Expr) -> bool:
     if not isinstance(node, exp.Cast) and (node.name.upper() not in _CALLS or not node.expressions):
         return False
+    if node.find(exp.Column, exp.Parameter, exp.Query) is None:
+        return False  # DataFusion computes constants
     families = tree.guess_families(_find_source(node))
     losing = _LOSING | {"integer"} if _is_tried(node) else _LOSING
     targets = tree.guess_families(node)

@@ -128,6 +128,7 @@ class Tree:
         self._schemas: dict[str, pa.Schema | None] = {}
         self._types = Types(schemas, parameters, self._plan, {} if operations is None else operations)
         self._nodes: Sequence[exp.Expr] | None = None
+        self._text: str | None = None
 
     @property
     def nodes(self) -> Sequence[exp.Expr]:
@@ -136,16 +137,30 @@ class Tree:
             self._nodes = list(self.root.walk())
         return self._nodes
 
+    @property
+    def text(self) -> str:
+        """Return the query in SQL."""
+        if self._text is None:
+            self._text = write_sql(self.root)
+        return self._text
+
     def replace(self, node: exp.Expr, replacement: exp.Expr) -> None:
         """Put another expression in the place of one, which may be part of it as a copy."""
-        self.is_changed = True
-        self._nodes = None
+        self._note_change()
         self._types.forget(node)
         if node is self.root:
             assert isinstance(replacement, exp.Query)  # noqa: S101 - a rule gives a query for a query
             self.root = replacement
         else:
             node.replace(replacement)
+
+    def note_change(self) -> None:
+        """Forget what was found of the query, which a rule changed in place."""
+        self._note_change()
+        self._types.clear()
+
+    def _note_change(self) -> None:
+        self.is_changed, self._nodes, self._text = True, None, None
 
     def error(
         self, node: exp.Expr, what: str, kind: type[LanceGatewayError] = InvalidInputError

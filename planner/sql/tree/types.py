@@ -71,10 +71,14 @@ class Types:
             self._kinds.pop(id(above), None)
             self._outputs.pop(id(above), None)
             if isinstance(above, exp.Query | exp.Table) and above.parent is not None:
-                self._kinds.clear()
-                self._outputs.clear()
+                self.clear()
                 return
             above = above.parent
+
+    def clear(self) -> None:
+        """Forget all types."""
+        self._kinds.clear()
+        self._outputs.clear()
 
     def find(self, node: exp.Expr) -> pa.DataType | None:
         """Return the type of an expression; None if it is not known without a plan of the statement."""

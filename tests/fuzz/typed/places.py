@@ -27,7 +27,7 @@ class Place:
         sql: `{e}` is the expression, `{l}` what it is compared with, `{t}` and `{u}` tables with the same rows,
             `{key}` the key of a row.
         expected: The rows by the values of `{e}`; the arguments are these values and the key. None: not known.
-        same_as: The statement that must give the same rows, where `expected` is none.
+        same_as: The statement that must give the same rows, where `expected` is none, and that is refused alike.
         is_condition: Whether the expression is a condition.
         is_ordered: Whether the order of rows counts.
         qualifier: Before the names of columns.
@@ -235,7 +235,8 @@ PLACES = (
     Place("CTE", "WITH q AS (SELECT t.id, {e} AS c FROM {t} AS t) SELECT id FROM q WHERE c", _true),
     Place("UNION ALL", "SELECT id FROM {t} AS t WHERE {e} UNION ALL SELECT {last} ORDER BY id LIMIT 100",
           lambda values, _: [*_true(values, 0), (LAST,)]),
-    Place("policy", "SELECT id FROM {t}", _true, qualifier=""),
+    # A row of NULLs shows whether a policy fits.
+    Place("policy", "SELECT id FROM {t}", _true, "SELECT {e} FROM (SELECT 1) AS one LEFT JOIN {t} ON FALSE", qualifier=""),
     Place("DELETE", "DELETE FROM {t} WHERE {e}", lambda values, _: [(len(_true(values, 0)),)], qualifier="{t}."),
     # Values.
     Place("GROUP BY", "SELECT {e} AS k, count(*) FROM {t} AS t GROUP BY {e}",

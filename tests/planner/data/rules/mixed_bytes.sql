@@ -24,3 +24,8 @@ SELECT (character_length(encode(b, 'hex')) / 2) AS o, (character_length(encode(l
 SELECT coalesce(large, NULL) AS x FROM mixed
 --
 SELECT coalesce(large, arrow_cast(NULL, 'LargeBinary')) AS x FROM mixed
+
+## bytes that functions give
+SELECT length(sha256(s)) AS a, coalesce(decode(s, 'base64'), NULL) AS b FROM t
+--
+SELECT (character_length(encode(sha256(s), 'hex')) / 2) AS a, coalesce(decode(s, 'base64'), arrow_cast(NULL, 'Binary')) AS b FROM t

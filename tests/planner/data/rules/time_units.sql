@@ -81,3 +81,8 @@ SELECT id FROM t WHERE ts > arrow_cast(CAST('2024-03-10 02:30:00' AS TIMESTAMP) 
 SELECT id FROM (SELECT id, arrow_cast(ts, 'Timestamp(ms)') AS ms FROM t) AS q WHERE ms = CASE WHEN id > 1 THEN TIMESTAMP '2024-07-01 12:00:00' END
 --
 SELECT id FROM (SELECT id, arrow_cast(ts, 'Timestamp(ms)') AS ms FROM t) AS q WHERE ms = arrow_cast(CASE WHEN id > 1 THEN CAST('2024-07-01 12:00:00' AS TIMESTAMP) END, 'Timestamp(Millisecond, None)')
+
+## a function of seconds beside a literal with a fraction
+SELECT id FROM t WHERE to_timestamp_seconds(id) = '2024-07-01 12:00:00.5'
+--
+SELECT id FROM t WHERE nullif(arrow_cast(to_timestamp_seconds(id), 'Timestamp(Millisecond, None)'), NULL) = arrow_cast('2024-07-01 12:00:00.5', 'Timestamp(Millisecond, None)')

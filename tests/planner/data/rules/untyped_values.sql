@@ -39,3 +39,8 @@ SELECT coalesce(l, arrow_cast($1, 'List(nullable Int64)')), CASE st WHEN st THEN
 SELECT flag = 'true' AS x, flag IN ('f', NULL) AS y, 't' IS DISTINCT FROM flag AS z, day = '2024-07-01' AS d FROM mixed
 --
 SELECT flag = arrow_cast('true', 'Boolean') AS x, flag IN (arrow_cast('f', 'Boolean'), NULL) AS y, arrow_cast('t', 'Boolean') IS DISTINCT FROM flag AS z, day = '2024-07-01' AS d FROM mixed
+
+## texts beside conditions
+SELECT id FROM t WHERE (i < 3) = 'yes' AND (s = 'true') IN ('t', 'false')
+--
+SELECT id FROM t WHERE (i < 3) = arrow_cast('yes', 'Boolean') AND (s = 'true') IN (arrow_cast('t', 'Boolean'), arrow_cast('false', 'Boolean'))

@@ -138,6 +138,12 @@ def test_a_uuid_in_capitals_finds_its_row(condition: str, judged: Judged) -> Non
     assert ask(judged.engine, f"SELECT n FROM u WHERE {condition}") == [(1,)]
 
 
+def test_uuids_in_capitals_are_beside_those_of_groups_and_windows(judged: Judged) -> None:
+    found = f"first_value(id ORDER BY n) = '{CAPITALS}', max(id) FILTER (WHERE n = 1) = '{CAPITALS}'"
+    groups = f"GROUP BY n HAVING min(id) = '{CAPITALS}' QUALIFY max(min(id)) OVER () = '{CAPITALS}'"
+    assert ask(judged.engine, f"SELECT {found} FROM u {groups}") == [(True, True)]
+
+
 def test_a_parameter_may_be_a_uuid_in_capitals(judged: Judged) -> None:
     engine = judged.engine
     assert ask(engine, "SELECT n FROM u WHERE id = ?", CAPITALS) == [(1,)]
