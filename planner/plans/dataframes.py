@@ -51,7 +51,7 @@ from lance_gateway.planner.search.search_scan import build_search_leaf
 from lance_gateway.planner.sql.rules import KeptTexts, apply_rules
 from lance_gateway.planner.sql.subqueries.rewriting import JoinedStatement, join_subqueries
 from lance_gateway.planner.sql.subqueries.statements import RewritingError
-from lance_gateway.planner.sql.text.tokens import tell_place
+from lance_gateway.planner.sql.text.tokens import format_place
 from lance_gateway.planner.sql.tree.dialect import find_query, parse_query
 from lance_gateway.planner.sql.tree.predicates import find_predicates
 from lance_gateway.planner.sql.tree.types import Operations
@@ -257,7 +257,7 @@ class Frames:
 
         found = self._predicates.make(text, columns, {}, find)
         if bound.kind.explains and text == bound.render() and bound.spelled == bound.sql:
-            found = replace(found, tell_place=partial(_tell_place, bound, find_query(text)))
+            found = replace(found, format_place=partial(_format_place, bound, find_query(text)))
         if not values and not bound.is_volatile:
             return found
         return replace(found, values=values, began=run.began)
@@ -435,9 +435,9 @@ def _plan_named(
     return frame
 
 
-def _tell_place(bound: BoundStatement, query: int, start: int) -> str:
+def _format_place(bound: BoundStatement, query: int, start: int) -> str:
     """Return the place of a character of the query, which begins at one of the text for DataFusion."""
-    return tell_place(bound.sql, bound.find_origin(query + start))
+    return format_place(bound.sql, bound.find_origin(query + start))
 
 
 def _render(

@@ -69,13 +69,13 @@ class StatementPredicates:
         places: private name of a table -> predicates of each place where it is read; see `find_predicates`.
         values: of the parameters.
         began: when the execution began, before it was planned; nanoseconds since 1970.
-        tell_place: returns the place in the statement of a character of the query, if that is asked for.
+        format_place: returns the place in the statement of a character of the query, if that is asked for.
     """
 
     places: Mapping[str, Sequence[Predicates]]
     values: Mapping[str, pa.Scalar] = field(default_factory=dict)
     began: int = 0
-    tell_place: Callable[[int], str] | None = None
+    format_place: Callable[[int], str] | None = None
     _decided: dict[str, _Decided] = field(default_factory=dict, init=False)
 
     def list_columns(self, reference: str) -> frozenset[str]:
@@ -107,7 +107,7 @@ class StatementPredicates:
             if predicate is None:
                 return pruning.explain(region)
             start = predicate.meta.get("start")
-            place = "" if self.tell_place is None or start is None else f" {self.tell_place(start)}"
+            place = "" if self.format_place is None or start is None else f" {self.format_place(start)}"
             return Outcome.ROWS_CANNOT_MATCH, _explain(region, predicate, table) + place
 
         kept = tuple(one for one in pruning.kept if one not in reasons)

@@ -180,10 +180,10 @@ class PlacedMessage:
         excerpt = ("..." if cut else "") + line[cut : column + _EXCERPT]
         excerpt += "..." if len(line) > column + _EXCERPT else ""
         caret = " " * (column - cut + (3 if cut else 0)) + "^"
-        return f"{self.what} {tell_place(sql, position)}:\n  {excerpt}\n  {caret}{self.note}"
+        return f"{self.what} {format_place(sql, position)}:\n  {excerpt}\n  {caret}{self.note}"
 
 
-def tell_place(sql: str, position: int) -> str:
+def format_place(sql: str, position: int) -> str:
     """Return line and column of a character, which is counted from 0, in brackets."""
     line, begin = sql.count("\n", 0, position) + 1, sql.rfind("\n", 0, position)
     return f"(line {line}, column {position - begin})"
