@@ -210,7 +210,7 @@ def encode_region_value(field: RegionField, value: object) -> bytes:
             parse_result_type(field.result_type), value, source=f"Region field {field.field_id!r}"
         )
     except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
-        msg = f"Region field {field.field_id!r}: {value!r} is not a {field.result_type}: {error}"
+        msg = f"Region field {field.field_id!r}: {value!r} is not of type {field.result_type}: {error}"
         raise InvalidInputError(msg) from error
 
 

@@ -88,7 +88,7 @@ def test_bytes_of_another_type_are_named(result_type: str, raw: bytes, message: 
 
 def test_values_of_another_type_are_named():
     for value in (2**40, "x", 1.5):
-        with pytest.raises(InvalidInputError, match="is not an int32"):
+        with pytest.raises(InvalidInputError, match="is not of type int32"):
             encode_region_value(identity(), value)
     with pytest.raises(UnsupportedError, match="NULL of type string has no raw form"):
         encode_region_value(identity("utf8"), None)

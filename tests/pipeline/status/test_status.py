@@ -146,7 +146,7 @@ class TestTelling:
         assert list(region) == [
             "region_id", "writer_epoch", "current_generation", "merged_generation", "pending_generations",
             "pending_rows", "pending_bytes", "oldest_pending_seconds", "merged_listed", "unflushed_entries",
-            "is_sealed", "lancedb_id",
+            "is_sealed",
         ]  # fmt: skip
 
     def test_prometheus_reads_its_own_format(self, table: LakeTable, written: LsmTable):
