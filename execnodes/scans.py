@@ -27,7 +27,7 @@ from lance_gateway.memwal.columns.blobs import FEW_ROWS
 from lance_gateway.memwal.columns.stored_fields import TOMBSTONE
 
 RUN_ROWS = 1 << 23
-"""A scan that may find nothing is begun again after so many rows: in between it can be stopped."""
+"""Rows of one step of a scan that may find nothing: it can be stopped between steps."""
 _TOMBSTONE_FIELD = pa.field(TOMBSTONE, pa.bool_())
 
 
@@ -424,7 +424,7 @@ class MemTableScanExec(ScanExec):
     @cached_property
     def schema(self) -> pa.Schema:
         """The projected table columns, then `_tombstone` if requested."""
-        stored = self.source.rows.schema  # which a table makes again each time
+        stored = self.source.rows.schema  # which a table builds on each access
         fields = [stored.field(name) for name in self.columns]
         return pa.schema([*fields, pa.field(TOMBSTONE, pa.bool_())] if self.with_tombstone else fields)
 

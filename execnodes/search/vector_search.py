@@ -269,7 +269,7 @@ def _split_by_query(rows: pa.Table, queries: int) -> list[Found]:
 GROWTH = 4
 """So many times as many rows are ranked where fewer than k of them were live."""
 TOLERANCE = 1.5
-"""Rows are ranked again where it should have been so many times as many: a few stale rows more do no harm."""
+"""Rows are ranked again if this many times as many were needed: a few more stale rows do no harm."""
 THOROUGH = 0.8
 """Effort where the rows that are wanted lie farther away than the nearest ones."""
 WORTH_RANKING = 100

@@ -87,10 +87,10 @@ class ExclusiveRegions:
         if held is None:
             # It came into being after the others were taken: if it is still empty, nothing was overlooked.
             if not self._take(region_id, time.monotonic() + LATE_SECONDS):
-                msg = f"region {region_id} came into being meanwhile; nothing was written, begin again"
+                msg = f"region {region_id} came into being meanwhile; nothing was written, retry"
                 raise FencedError(msg)
         elif held[0].losses != held[1]:
-            msg = f"region {region_id} was lost to another writer; nothing was written, begin again"
+            msg = f"region {region_id} was lost to another writer; nothing was written, retry"
             raise FencedError(msg)
 
     def check_epochs(self, storage: Storage, region_ids: Collection[str]) -> None:
@@ -110,9 +110,7 @@ class ExclusiveRegions:
         newest = read_latest_manifests(storage, [writer.region_id for writer in writers], cached=cached)
         for writer, manifest in zip(writers, newest, strict=True):
             if manifest is None or manifest.writer_epoch != writer.last_epoch:
-                msg = (
-                    f"region {writer.region_id} was lost to another writer; nothing was written, begin again"
-                )
+                msg = f"region {writer.region_id} was lost to another writer; nothing was written, retry"
                 raise FencedError(msg)
 
     def release(self) -> None:

@@ -40,7 +40,7 @@ from lance_gateway.planner.plans.forms.planned_frame import PlannedFrame, number
 from lance_gateway.planner.plans.leaves.making import make_leaf
 from lance_gateway.planner.plans.leaves.registering import register_tables
 from lance_gateway.planner.plans.leaves.resident_tables import NO_RESIDENTS, RESIDENT_ROWS, Residents
-from lance_gateway.planner.scans.pruning.region_values import tells_of_rows
+from lance_gateway.planner.scans.pruning.region_values import restricts_rows
 from lance_gateway.planner.scans.pruning.statement_predicates import NO_PREDICATES, StatementPredicates
 from lance_gateway.planner.scans.query_run import QueryRun
 from lance_gateway.planner.scans.settings import Shortcut
@@ -248,7 +248,7 @@ class Frames:
         if not settings.region_pruning or Shortcut.REGION_PRUNING not in settings.shortcuts:
             return NO_PREDICATES
         details = (catalog.table(one.table, one.as_of).base.details for one in bound.references)
-        if not any(any(map(tells_of_rows, one.region_specs)) for one in details if one is not None):
+        if not any(any(map(restricts_rows, one.region_specs)) for one in details if one is not None):
             return NO_PREDICATES
 
         def find() -> StatementPredicates:

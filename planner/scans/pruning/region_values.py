@@ -108,7 +108,7 @@ class RegionValues:
         return frozenset((*self.columns, *pairs, *(name for name, _ in self.starts), *computed))
 
 
-def tells_of_rows(spec: RegionSpec) -> bool:
+def restricts_rows(spec: RegionSpec) -> bool:
     """Return whether the values of a spec may tell more of rows than which of them have equal hashes."""
     return any(one.expression is not None or one.transform in _TOLD for one in spec.fields)
 

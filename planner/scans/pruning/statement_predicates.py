@@ -16,7 +16,7 @@ from lance_gateway.planner.bridge.row_expressions import evaluate_texts
 from lance_gateway.planner.predicates.pruning import Outcome, Pruning, RegionAssignment, RegionAssignments
 from lance_gateway.planner.predicates.region_fields import SpecField
 from lance_gateway.planner.scans.pruning.possible import PossibleRows
-from lance_gateway.planner.scans.pruning.region_values import list_sources, read_region_values, tells_of_rows
+from lance_gateway.planner.scans.pruning.region_values import list_sources, read_region_values, restricts_rows
 from lance_gateway.planner.sql.tree.dialect import write_sql
 from lance_gateway.planner.sql.tree.predicates import Predicates
 
@@ -131,7 +131,7 @@ def _find_excluded(
     values = {**values, "ended": _make_instant(time.time_ns() + _SLACK)}
     for spec in table.specs:
         positions = regions.by_spec.get(spec.spec_id, ())
-        if not positions or not tells_of_rows(spec):
+        if not positions or not restricts_rows(spec):
             continue
         known = read_region_values(regions, spec, tuple(list_sources(spec, table.fields)))
         possible = PossibleRows(known)

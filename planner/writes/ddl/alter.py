@@ -239,7 +239,7 @@ def prepare_alter(
     reader.refuse_sequence()
     what = reader.choose("what is altered", "TABLE", "VIEW", "INDEX")
     if what == "INDEX":
-        raise reader.unsupported_error("ALTER INDEX is not supported: drop it and make it again")
+        raise reader.unsupported_error("ALTER INDEX is not supported: drop it and create it again")
     if_exists = reader.take("IF", "EXISTS")
     name = reader.table("a table" if what == "TABLE" else "a view")
     if reader.take("RENAME", "TO"):

@@ -50,7 +50,7 @@ def test_where_one_of_several_regions_was_lost_none_is_written(bucketed: Written
     writer.write(everything)
     with writer.exclusive() as held:
         other.write(Changes(bucketed.rows(id=[1], qty=[5])))
-        with pytest.raises(FencedError, match="nothing was written, begin again"):
+        with pytest.raises(FencedError, match="nothing was written, retry"):
             held.write(Changes(bucketed.rows(id=range(100), qty=[7] * 100)))
     assert sorted({one["qty"] for one in rows_by_key(bucketed).values()}) == [0, 5]
 
@@ -90,7 +90,7 @@ def test_a_region_that_others_filled_meanwhile_begins_it_anew(bucketed: WrittenT
     rows = Changes(bucketed.rows(id=[1], qty=[0]))
     with writer.exclusive() as held:
         other.write(rows)
-        with pytest.raises(FencedError, match="begin again"):
+        with pytest.raises(FencedError, match="nothing was written, retry"):
             held.write(rows)
 
 
@@ -101,7 +101,7 @@ def test_a_region_that_is_not_held_but_was_written_here_begins_it_anew(
     rows = Changes(bucketed.rows(id=[1], qty=[0]))
     with writer.exclusive() as held:
         writer.write(rows)
-        with pytest.raises(FencedError, match="begin again"):
+        with pytest.raises(FencedError, match="nothing was written, retry"):
             held.write(rows)
 
 
