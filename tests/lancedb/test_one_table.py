@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import lance
 import lancedb
@@ -17,6 +18,8 @@ from lance_gateway.memwal.regions.region_ids import find_region_values
 from lance_gateway.memwal.storage.files import Storage
 from lance_gateway.memwal.transforms.transforms import decode_region_value
 from lance_gateway.memwal.writing import OpenTable
+from lance_gateway.memwal.writing.region import lance_writers, ownership
+from lance_gateway.memwal.writing.region.claim import Claim
 from lance_gateway.pipeline.cleaning import CleanPolicy, clean
 from lance_gateway.pipeline.indexing import maintain
 from lance_gateway.pipeline.merging import merge
@@ -284,6 +287,30 @@ def test_a_region_is_handed_over_both_ways(both: Making, statement: str):
     # Once the gateway knows of the other writer, it leaves nothing behind in the log.
     assert turned_away[0] > 0
     assert turned_away[1:] == [0, 0, 0]
+
+
+@pytest.mark.slow
+def test_a_contested_claim_does_not_hide_who_was_turned_away(both: Making, monkeypatch: pytest.MonkeyPatch):
+    """The first attempt to claim the region opens it, and only the second one succeeds."""
+    contested: list[int] = []
+
+    def open_claim(*given: Any) -> Claim:
+        claim = lance_writers.open_claim(*given)
+        if contested or claim.epoch == 1:
+            return claim
+        contested.append(claim.epoch)
+        claim.abandon()
+        raise lance_writers.ContestedError("claimed by several writers")
+
+    monkeypatch.setattr(ownership, "open_claim", open_claim)
+    table = both("unsharded", rows={("ann", 1): 0})
+    table.hold_ms = 600
+    table.insert("ann", (1, 0), flush=False)
+    assert retry_by_lancedb(table, "ann", (3, 0)) > 0
+    assert contested
+    table.insert("ann", (1, 1), flush=False)
+    assert retry_by_lancedb(table, "ann", (3, 1)) == 0
+    table.check()
 
 
 @pytest.mark.slow

@@ -128,7 +128,7 @@ class RegionOwnership:
         self.region_id = region_id
         self.manifest: RegionManifest | None = None
         self.found: RegionManifest | None = None
-        """The manifest that the newest claim came upon."""
+        """The manifest before the newest claim's first attempt, which may have opened the region itself."""
         self._table = table
         self._options = options
         self._writer_id = writer_id
@@ -157,6 +157,7 @@ class RegionOwnership:
         """
         attempts = 0
         began = time.monotonic()
+        found: RegionManifest | None = None
         while True:
             table = self._table()
             manifest = self.read_newest_manifest(table)
@@ -170,6 +171,7 @@ class RegionOwnership:
             if spares_owner and seconds <= 0 and self._is_owner_starting(table, manifest, began):
                 seconds = _LOOK_SECONDS
             if seconds <= 0:
+                found = found or manifest
                 try:
                     claim = open_claim(table, self.region_id, self._options, manifest, self._discarded)
                 except ContestedError:
@@ -183,7 +185,7 @@ class RegionOwnership:
                         raise FencedError(
                             self._describe(table, "another writer claimed it since it was read")
                         )
-                    self.found, self.manifest = manifest, claim.manifest
+                    self.found, self.manifest = found, claim.manifest
                     return claim
             else:
                 seconds += random.uniform(0.0, _JITTER * self._options.hold_ms / 1000)  # noqa: S311
