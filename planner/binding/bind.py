@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from sqlglot import exp
+
 from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError, copy_error
 from lance_gateway.memwal.storage.table_names import CATALOG, MAIN_SCHEMA, TableName, split_name
 from lance_gateway.planner.access.visible_catalog import SYSTEM_SCHEMA
@@ -53,7 +55,7 @@ from lance_gateway.planner.search.search_call import (
     render_subquery,
 )
 from lance_gateway.planner.sql.dialects.names import NamedTable
-from lance_gateway.planner.sql.forms import FORMS, write_forms
+from lance_gateway.planner.sql.forms import FORMS, read_forms
 from lance_gateway.planner.sql.text.edits import Edit, Piece, Slot, splice
 from lance_gateway.planner.sql.text.limits import (
     SHALLOW_WORDS,
@@ -118,12 +120,13 @@ def bind(
     names = binder.names
     sizes = find_sizes(text, binder.slots) if grows else {}
     key_query = None
-    if kind is StatementKind.QUERY and len(names.references) == 1 and binder.base_site is not None:
+    root = binder.root if kind is StatementKind.QUERY else None
+    if root is not None and len(names.references) == 1 and binder.base_site is not None:
         (reference,) = names.references
         site, table = binder.base_site
         if table.primary_key and reference.as_of is None:
             key_query = find_key_query(
-                text,
+                root,
                 site.parts,
                 table=reference.table,
                 columns=table.declared_schema.names,
@@ -156,6 +159,8 @@ class _Binder:
         self._asker = asker
         self.base_site: tuple[TableSite, NamedTable] | None = None
         """The last base table in the text of the statement, views excluded."""
+        self.root: exp.Query | None = None
+        """The statement, if it is a query that sqlglot reads."""
         self.slots: dict[int, int] = {}  # token index -> parameter ordinal
         self.parameter_count = 0
         self.vectors: list[tuple[float, ...]] = []  # constants that are not in the text
@@ -175,7 +180,7 @@ class _Binder:
                 what = "view" if text.words[2] == "VIEW" else "table or view"
                 raise text.error(site.first, f"The name of a {what} is expected, and it is none")
             text = show_table(text, meaning.name, is_view=meaning.table is None)
-        text = write_forms(text, (name_asker(self._asker), postgres_words, *FORMS))
+        text, self.root = read_forms(text, (name_asker(self._asker), postgres_words, *FORMS))
         self.catalog_functions |= OWN_NAMES.intersection(text.names.values())
         return text
 

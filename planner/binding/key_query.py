@@ -7,7 +7,6 @@ SELECT v FROM orders WHERE tenant = 'a' AND id = 7 LIMIT 1
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,19 +16,10 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from lance_gateway.memwal.storage.table_names import TableName
-from lance_gateway.planner.sql.forms import number_placeholders
-from lance_gateway.planner.sql.text.tokens import SqlText
-from lance_gateway.planner.sql.tree.dialect import parse_query
 from lance_gateway.planner.sql.tree.tree import read_name
 
 _INT64_MAX = 2**63 - 1
 _CLAUSES = frozenset({"expressions", "from_", "where", "limit"})
-_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
-_OTHERS = re.compile(
-    r"[<>]|\b(?:JOIN|DISTINCT|GROUP|HAVING|ORDER|OFFSET|UNION|OR|NOT|LIKE|BETWEEN|IS|OVER|WITH|CASE)\b",
-    re.IGNORECASE,
-)
-"""Statements that are more than a lookup, which need not be parsed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +100,7 @@ _BINARIES = frozenset({pa.binary(), pa.large_binary(), pa.binary_view()})
 
 
 def find_key_query(
-    text: SqlText,
+    select: exp.Query,
     parts: tuple[str, ...],
     *,
     table: TableName,
@@ -120,17 +110,15 @@ def find_key_query(
     """Recognise a point lookup; return None for all other statements.
 
     Args:
-        text: the whole statement.
+        select: the statement, in which parameters have numbers.
         parts: of the name of its only table.
         table: the base table of that name.
         columns: names of the table's columns.
         primary_key: its key columns.
     """
-    is_other = not set(primary_key).issubset(text.names.values()) or len(set(columns)) < len(columns)
-    if is_other or _OTHERS.search(_QUOTED.sub("", text.sql)):
+    if len(set(columns)) < len(columns) or not isinstance(select, exp.Select):
         return None
-    select = parse_query(number_placeholders(text)[0])
-    if not isinstance(select, exp.Select) or any(select.args[key] for key in select.args.keys() - _CLAUSES):
+    if any(select.args[key] for key in select.args.keys() - _CLAUSES):
         return None
     source, where = select.args.get("from_"), select.args.get("where")
     if source is None or where is None or not isinstance(source.this, exp.Table):

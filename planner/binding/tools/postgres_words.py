@@ -13,19 +13,11 @@ from lance_gateway.planner.sql.forms import write_forms
 from lance_gateway.planner.sql.forms.calls import fill, list_plain_calls, put
 from lance_gateway.planner.sql.text.tokens import tokenize
 from lance_gateway.planner.sql.tree.dialect import write_sql
-from lance_gateway.planner.sql.tree.tree import Tree, concerns, for_texts
+from lance_gateway.planner.sql.tree.tree import Tree
 from lance_gateway.planner.system.catalogs.functions import CATALOG_FUNCTIONS, FUNCTION_NAMES, CatalogFunction
 from lance_gateway.planner.system.catalogs.pg_catalog import ALWAYS_EMPTY
 from lance_gateway.planner.system.catalogs.relations import INFORMATION_SCHEMA, PG_CATALOG
 
-_MARKS: Final = (
-    # What follows begins with one of these characters, which most of a long list of numbers does not have.
-    r"(?=[acfgopqrtx:_\"])"
-    r"(?:\bpg_|\boid\b|\breg(?:class|type|proc|namespace|role)|\bto_reg|::\s*name\b|\bas\s+name\s*\)"
-    r"|\"char\"|::\s*information_schema|\bxid\b|_description\b|_privilege\b|\bformat_type\b"
-    r"|\bquote_(?:ident|literal|nullable)\b|\bcurrent_setting\b|\bgenerate_subscripts\b)"
-)
-"""A text without any of these has nothing of PostgreSQL's own."""
 _PLAIN_TYPES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "OID": "BIGINT",
@@ -44,6 +36,7 @@ _NAMED: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     }
 )
 """Type -> function that makes oids of names, function that makes names of oids."""
+_UNKNOWN_TYPES: Final = frozenset({exp.DType.USERDEFINED, exp.DType.NAME})
 _PARAMETERS: Final = (exp.Parameter, exp.Placeholder)
 _GIVING_NAMES: Final = frozenset({"pg_get_serial_sequence", "quote_ident"})
 _SUBSCRIPTS: Final = "unnest(range(1, CAST(cardinality($1) AS BIGINT) + CAST($2 AS BIGINT)))"
@@ -51,7 +44,6 @@ _SUBSCRIPTS: Final = "unnest(range(1, CAST(cardinality($1) AS BIGINT) + CAST($2 
 _FAILS: Final = "CAST(CAST(concat('json_build_object is not supported: ', $1) AS BIGINT) AS VARCHAR)"
 
 
-@for_texts(_MARKS)
 def postgres_words(tree: Tree) -> None:
     """Write functions and types of pg_catalog as those of DataFusion.
 
@@ -66,13 +58,13 @@ def postgres_words(tree: Tree) -> None:
     Raises:
         InvalidInputError: a function of pg_catalog has another number of arguments.
     """
-    is_over_nothing = any(name.name in ALWAYS_EMPTY for name in tree.root.find_all(exp.Identifier))
-    for column in list(tree.root.find_all(exp.Column)):
+    is_over_nothing = any(name.name in ALWAYS_EMPTY for name in tree.find_all(exp.Identifier))
+    for column in tree.find_all(exp.Column):
         if column.args.get("table") and column.text("db") == PG_CATALOG and not column.args.get("catalog"):
-            tree.is_changed = True
             column.set("db", None)
+            tree.note_change()
     # Casts come first: the type of a cast depends on the call in it.
-    for node in list(tree.root.find_all(exp.Cast, exp.DataType, exp.Collate, exp.Operator))[::-1]:
+    for node in tree.find_all(exp.Cast, exp.DataType, exp.Collate, exp.Operator)[::-1]:
         _write_syntax(tree, node)
     for whole, call in list_plain_calls(tree, PG_CATALOG):
         new = _write_call(tree, call, is_over_nothing=is_over_nothing)
@@ -88,7 +80,7 @@ def to_datafusion_sql(sql: str) -> str:
     Raises:
         LanceGatewayError: it can't be tokenized, or see there.
     """
-    return write_forms(tokenize(sql), (postgres_words,)).sql if concerns(postgres_words, sql.lower()) else sql
+    return write_forms(tokenize(sql), (postgres_words,)).sql
 
 
 def _write_syntax(tree: Tree, node: exp.Expr) -> None:
@@ -113,7 +105,9 @@ def _write_syntax(tree: Tree, node: exp.Expr) -> None:
 
 
 def _read_type(kind: exp.Expr) -> str:
-    """Return the name of a type as `_NAMED` and `_PLAIN_TYPES` have it."""
+    """Return the name of a type as `_NAMED` and `_PLAIN_TYPES` have it; empty for types of DataFusion."""
+    if isinstance(kind.this, exp.DType) and kind.this not in _UNKNOWN_TYPES:
+        return ""
     schema, dot, name = write_sql(kind).rpartition(".")
     if dot and schema.lower() == INFORMATION_SCHEMA:
         return "OID" if name.lower() == "cardinal_number" else "NAME"

@@ -10,8 +10,8 @@ from typing import Final
 
 from sqlglot import exp
 
-from lance_gateway.planner.sql.forms.calls import fill, for_calls, list_plain_calls, put
-from lance_gateway.planner.sql.tree.tree import Rule, Tree, for_texts
+from lance_gateway.planner.sql.forms.calls import fill, list_plain_calls, put
+from lance_gateway.planner.sql.tree.tree import Rule, Tree
 from lance_gateway.planner.system.catalogs.fixed_settings import SERVER_VERSION, find_fixed_setting
 
 _RESERVED: Final = frozenset(
@@ -70,13 +70,12 @@ def name_asker(asker: Asker) -> Rule:
     sessions do not have in common.
     """
 
-    @for_texts(rf"\b(?:{'|'.join(_RESERVED).lower()})\b|{for_calls(_CALLED)}")
     def session_functions(tree: Tree) -> None:
         for whole, call in list_plain_calls(tree):
             value = _compute(tree, call, asker) if call.name.upper() in _CALLED else None
             if value is not None:
                 put(tree, whole, value, call.name.lower())
-        for node in list(tree.root.find_all(exp.Column, *_WORDS)):
+        for node in tree.find_all(exp.Column, *_WORDS):
             name = node.sql_name() if isinstance(node, exp.Func) else _read_bare(node)
             if name in _RESERVED:
                 names = {"CURRENT_CATALOG": asker.catalog, "CURRENT_SCHEMA": asker.schema}

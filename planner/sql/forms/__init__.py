@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from sqlglot import exp
+
 from lance_gateway.planner.sql.forms.aggregates import counted_rows, opposite_orders, orders_within_groups
 from lance_gateway.planner.sql.forms.conditions import like_escapes, symmetric_ranges
 from lance_gateway.planner.sql.forms.functions import powers, refused_functions, synonyms
@@ -33,7 +35,7 @@ from lance_gateway.planner.sql.forms.time_formats import time_formats
 from lance_gateway.planner.sql.forms.windows import frame_exclusions, named_windows
 from lance_gateway.planner.sql.text.tokens import SqlText, number_parameters, tokenize
 from lance_gateway.planner.sql.tree.dialect import find_query, parse_query, write_sql
-from lance_gateway.planner.sql.tree.tree import Rule, Tree, concerns
+from lance_gateway.planner.sql.tree.tree import Rule, Tree
 
 FORMS: Final[tuple[Rule, ...]] = (
     misread_clauses,
@@ -67,27 +69,30 @@ FORMS: Final[tuple[Rule, ...]] = (
 
 
 def write_forms(text: SqlText, forms: Sequence[Rule] = FORMS) -> SqlText:
-    """Return a query, or EXPLAIN of one, without these forms.
+    """Return a query, or EXPLAIN of one, without these forms; see `read_forms`."""
+    return read_forms(text, forms)[0]
+
+
+def read_forms(text: SqlText, forms: Sequence[Rule] = FORMS) -> tuple[SqlText, exp.Query | None]:
+    """Return a query, or EXPLAIN of one, without these forms, and its tree.
 
     Args:
         text: of the statement.
         forms: in the order in which they are written.
 
     Returns:
-        The statement; the same object if it has none of them, or if sqlglot does not read it.
+        The statement, which is the same object if it has none of them, and the tree of the query in it, in
+        which parameters have numbers; None if sqlglot does not read it.
 
     Raises:
         LanceGatewayError: a form can't be written for DataFusion; with the place in the text.
     """
-    forms = [form for form in forms if concerns(form, text.sql.lower())]
-    if not forms:
-        return text
     numbered, added = number_placeholders(text)
     start = find_query(numbered)
-    root = parse_query(numbered[start:])
+    root = parse_query(text if numbered == text.sql and not start else tokenize(numbered[start:]))
     if root is None:
         refuse_unread(text)
-        return text
+        return text, None
 
     def find_position(position: int) -> int:
         position += start
@@ -96,13 +101,12 @@ def write_forms(text: SqlText, forms: Sequence[Rule] = FORMS) -> SqlText:
     tree = Tree(root, _find_no_schema, sql=text.sql, find_position=find_position)
     for form in forms:
         form(tree)
-    return tokenize(numbered[:start] + write_sql(tree.root)) if tree.is_changed else text
+    written = tokenize(numbered[:start] + write_sql(tree.root)) if tree.is_changed else text
+    return written, tree.root
 
 
 def write_forms_of_expression(text: SqlText) -> SqlText:
     """Return an expression without these forms; see `write_forms`."""
-    if not any(concerns(form, text.sql.lower()) for form in FORMS):
-        return text
     # In brackets, since it is not an output, which has a name.
     query = tokenize(f"SELECT ({text.sql}\n)")
     written = write_forms(query)

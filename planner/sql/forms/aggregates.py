@@ -7,13 +7,11 @@ from typing import Final
 
 from sqlglot import exp
 
-from lance_gateway.planner.sql.tree.tree import Tree, for_texts
+from lance_gateway.planner.sql.tree.tree import Tree
 
 _ORDERED: Final = frozenset({"ARRAY_AGG", "STRING_AGG", "LISTAGG"})
-_NAMES: Final = "(?:array_agg|string_agg|listagg)"
 
 
-@for_texts(r"\bcount\s*\(\s*distinct\b[^),(]*[,(]")
 def counted_rows(tree: Tree) -> None:
     """Count distinct rows of several values, of which DataFusion takes only one.
 
@@ -38,14 +36,13 @@ def _enclose(value: exp.Expr) -> exp.Expr:
     return exp.paren(value, copy=False) if is_open else value
 
 
-@for_texts(r"\bwithin\s+group\b")
 def orders_within_groups(tree: Tree) -> None:
     """Move the order of texts and arrays into the brackets of the aggregate, where alone DataFusion has it.
 
         SELECT listagg(name, ', ') WITHIN GROUP (ORDER BY id) FROM t
     ->  SELECT string_agg(name, ', ' ORDER BY id) FROM t
     """
-    for clause in list(tree.root.find_all(exp.WithinGroup)):
+    for clause in tree.find_all(exp.WithinGroup):
         call, order = clause.this, clause.expression
         name = call.name.upper() if isinstance(call, exp.Anonymous) else ""
         if name not in _ORDERED or not call.expressions or not isinstance(order, exp.Order):
@@ -60,7 +57,6 @@ def orders_within_groups(tree: Tree) -> None:
         tree.replace(clause, call)
 
 
-@for_texts(r"\bdesc\b", r"\bdistinct\b", rf"\b{_NAMES}\b.*\b{_NAMES}\b")
 def opposite_orders(tree: Tree) -> None:
     """Hide from DataFusion 55 that two aggregates of one query have opposite orders.
 
@@ -92,4 +88,4 @@ def opposite_orders(tree: Tree) -> None:
 
 
 def _find_calls(tree: Tree, names: frozenset[str]) -> Iterator[exp.Anonymous]:
-    yield from [call for call in tree.root.find_all(exp.Anonymous) if call.name.upper() in names]
+    yield from [call for call in tree.find_all(exp.Anonymous) if call.name.upper() in names]

@@ -16,11 +16,6 @@ _ENCLOSING: Final = (exp.Anonymous, exp.Array, exp.Case, exp.Cast, exp.If, exp.P
 """Where an operand needs no brackets of its own."""
 
 
-def for_calls(names: Collection[str]) -> str:
-    """Return the pattern of texts that may call one of some functions."""
-    return rf"\b(?:{'|'.join(names).lower()})\s*\("
-
-
 def list_calls(tree: Tree, names: Collection[str]) -> Iterator[exp.Anonymous]:
     """Yield the calls of functions from the inside out, without those that are quoted or in a schema.
 
@@ -28,7 +23,7 @@ def list_calls(tree: Tree, names: Collection[str]) -> Iterator[exp.Anonymous]:
         tree: to search.
         names: of the functions, in upper case.
     """
-    for node in list(tree.root.find_all(exp.Anonymous))[::-1]:
+    for node in tree.find_all(exp.Anonymous)[::-1]:
         is_plain = isinstance(node.this, str) and not isinstance(node.parent, exp.Dot)
         if is_plain and node.name.upper() in names:
             yield node
@@ -44,7 +39,7 @@ def list_plain_calls(tree: Tree, schema: str = "pg_catalog") -> Iterator[tuple[e
     Returns:
         Each call with its schema, and without.
     """
-    for call in list(tree.root.find_all(exp.Anonymous))[::-1]:
+    for call in tree.find_all(exp.Anonymous)[::-1]:
         if not isinstance(call.parent, exp.Dot):
             yield call, call
         elif isinstance(call.parent.this, exp.Identifier) and call.parent.this.name == schema:

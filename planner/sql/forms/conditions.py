@@ -7,10 +7,9 @@ from typing import Final
 from sqlglot import exp
 
 from lance_gateway.memwal.errors import UnsupportedError
-from lance_gateway.planner.sql.tree.tree import Tree, for_texts, is_unstable
+from lance_gateway.planner.sql.tree.tree import Tree, is_unstable
 
 
-@for_texts(r"\ba?symmetric\b")
 def symmetric_ranges(tree: Tree) -> None:
     """Write BETWEEN SYMMETRIC as two ranges; ASYMMETRIC is the default.
 
@@ -20,7 +19,7 @@ def symmetric_ranges(tree: Tree) -> None:
     Raises:
         UnsupportedError: a value would be computed twice, and changes.
     """
-    for node in list(tree.root.find_all(exp.Between)):
+    for node in tree.find_all(exp.Between):
         is_symmetric = node.args.get("symmetric")
         if is_symmetric is None:
             continue
@@ -43,7 +42,6 @@ def symmetric_ranges(tree: Tree) -> None:
 _WILDCARDS: Final = frozenset("%_")
 
 
-@for_texts(r"\bescape\b")
 def like_escapes(tree: Tree) -> None:
     r"""Escape patterns with the backslash, the only escape character that DataFusion has.
 
@@ -55,7 +53,7 @@ def like_escapes(tree: Tree) -> None:
     Raises:
         UnsupportedError: the pattern is not text, or the escape character is not valid.
     """
-    for clause in list(tree.root.find_all(exp.Escape)):
+    for clause in tree.find_all(exp.Escape):
         condition, character = clause.this, clause.expression
         if not isinstance(character, exp.Literal) or not character.is_string or character.name == "\\":
             continue

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from lance_gateway.memwal.errors import LanceGatewayError, UnsupportedError
 from lance_gateway.planner.sql.text.tokens import fold
-from lance_gateway.planner.sql.tree.tree import Tree, for_texts, read_name
+from lance_gateway.planner.sql.tree.tree import Tree, read_name
 
 _MERGING: Final = frozenset({"RIGHT", "FULL"})
 """Joins with rows that have no partner on the left."""
@@ -19,30 +19,31 @@ _ONE_SIDED: Final = frozenset({"SEMI", "ANTI"})
 _CLAUSES: Final = ("where", "group", "having", "qualify", "windows")
 
 
-@for_texts(r"\A\s*from\b(?!.*\bselect\b)")
 def columns_of_from(tree: Tree) -> None:
     """Select all columns where a query that begins with FROM has no SELECT.
 
         FROM t WHERE n > 0
     ->  SELECT * FROM t WHERE n > 0
     """
-    tree.note_change()  # sqlglot reads it so
+    for star in tree.find_all(exp.Star):
+        # sqlglot reads it so, and VALUES too; no * that is written is at the beginning of a text.
+        source = star.parent and star.parent.args.get("from_")
+        if star.meta.get("start") == 0 and source and not isinstance(source.this, exp.Values):
+            tree.note_change()
 
 
-@for_texts(r"\b(?:semi|anti)\s+join\b")
 def sides_of_joins(tree: Tree) -> None:
     """Write the side of semi and anti joins.
 
         SELECT a.id FROM a SEMI JOIN b ON a.id = b.id
     ->  SELECT a.id FROM a LEFT SEMI JOIN b ON a.id = b.id
     """
-    for join in tree.root.find_all(exp.Join):
+    for join in tree.find_all(exp.Join):
         if join.kind in _ONE_SIDED and not join.side and not join.method:
             join.set("side", "LEFT")
             tree.note_change()
 
 
-@for_texts(r"\busing\s*\(")
 def merged_columns(tree: Tree) -> None:
     """Write columns of USING by the side that has them; DataFusion takes the relation whose name is first.
 
@@ -55,10 +56,10 @@ def merged_columns(tree: Tree) -> None:
     Raises:
         UnsupportedError: the sides can't be determined.
     """
-    for join in list(tree.root.find_all(exp.Join)):
+    for join in tree.find_all(exp.Join):
         if join.args.get("using") and not isinstance(join.parent, exp.Select) and _may_be_wrong(join):
             raise _refuse(tree, join)
-    for select in list(tree.root.find_all(exp.Select)):
+    for select in tree.find_all(exp.Select):
         if any(join.args.get("using") for join in select.args.get("joins") or ()):
             _Merging(tree, select).write()
 

@@ -11,7 +11,7 @@ from sqlglot import exp
 from lance_gateway.memwal.errors import UnsupportedError
 from lance_gateway.planner.sql.forms.calls import fill, put, wrong_count
 from lance_gateway.planner.sql.tree.dialect import write_sql
-from lance_gateway.planner.sql.tree.tree import Tree, for_texts
+from lance_gateway.planner.sql.tree.tree import Tree
 
 _TYPES: Final = frozenset({exp.DType.JSON, exp.DType.JSONB})
 _TEXTS: Final = frozenset({*_TYPES, exp.DType.TEXT, exp.DType.VARCHAR})
@@ -53,11 +53,14 @@ _READERS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
 )
 """Function -> what it is of a text, and of a text and a path; empty if it stays."""
 _MAKERS: Final = _TO_JSON | _OBJECTS | _ARRAYS | _SETTERS | _CHANGES | _EXTRACTS
+_WRITTEN_AS_CALLS: Final = (
+    *(exp.JSONExtract, exp.JSONExtractScalar, exp.ParseJSON),
+    *(exp.Cast, exp.Is, exp.Anonymous, exp.Filter, exp.Window),
+)
 _IS_JSON: Final = "is_json"
 """Mark of expressions that give JSON."""
 
 
-@for_texts(r"json|->")
 def json_values(tree: Tree) -> None:
     """Write operators, functions, casts and tests of JSON as functions over texts.
 
@@ -73,7 +76,7 @@ def json_values(tree: Tree) -> None:
         InvalidInputError: a function has other arguments.
         UnsupportedError: a call has a clause that is not supported.
     """
-    for node in list(tree.root.walk())[::-1]:
+    for node in tree.find_all(*_WRITTEN_AS_CALLS)[::-1]:
         new: exp.Expr | None = None
         name = ""
         match node:

@@ -13,7 +13,7 @@ from sqlglot import exp
 from lance_gateway.memwal.rules import UUID_PATTERN
 from lance_gateway.planner.sql.forms.calls import fill, list_calls, put
 from lance_gateway.planner.sql.tree.groups import find_groups, find_unions
-from lance_gateway.planner.sql.tree.tree import Tree, for_texts
+from lance_gateway.planner.sql.tree.tree import Tree
 
 _LARGEST: Final = 2**64
 _FORM: Final = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"
@@ -31,7 +31,6 @@ _FINER: Final[Mapping[str, str]] = MappingProxyType(
 _LOCAL: Final[Mapping[str, str]] = MappingProxyType({"LOCALTIMESTAMP": "TIMESTAMP", "LOCALTIME": "TIME"})
 
 
-@for_texts(r"\b0[xb][0-9a-f]")
 def based_integers(tree: Tree) -> None:
     """Write hexadecimal and binary integers as decimal ones; DataFusion takes the first for bytes.
 
@@ -43,7 +42,7 @@ def based_integers(tree: Tree) -> None:
     Raises:
         InvalidInputError: one is larger than any integer.
     """
-    for number in list(tree.root.find_all(exp.Literal)):
+    for number in tree.find_all(exp.Literal):
         written = number.meta.get("written")
         if written is None:
             continue
@@ -53,7 +52,6 @@ def based_integers(tree: Tree) -> None:
         put(tree, number, number.copy(), written)
 
 
-@for_texts(r"\buuid\b")
 def uuids(tree: Tree) -> None:
     """Write casts to UUID as casts to texts of 36 characters in lower case, which columns of UUIDs hold.
 
@@ -66,6 +64,9 @@ def uuids(tree: Tree) -> None:
     Raises:
         InvalidInputError: a literal is not a UUID.
     """
+    casts = [one for one in tree.find_all(exp.Cast) if one.to.this is exp.DType.UUID]
+    if not casts:
+        return
     united = [[branch.items or () for branch in branches] for branches in find_unions(tree)]
     columns = [column for queries in united for column in zip(*queries, strict=False)]
     for members in (*(group.members for group in find_groups(tree)), *columns):
@@ -74,7 +75,7 @@ def uuids(tree: Tree) -> None:
                 if isinstance(member, exp.Literal) and member.is_string:
                     with suppress(ValueError):
                         put(tree, member, exp.Literal.string(str(UUID(member.name))), "uuid")
-    for cast in list(tree.root.find_all(exp.Cast))[::-1]:
+    for cast in tree.find_all(exp.Cast)[::-1]:
         if cast.to.this is not exp.DType.UUID:
             continue
         value, may_fail = cast.this, not isinstance(cast, exp.TryCast)
@@ -110,7 +111,6 @@ def _read_uuid(tree: Tree, literal: exp.Literal, *, may_fail: bool) -> exp.Expr:
     return fill("CAST(NULL AS VARCHAR)")
 
 
-@for_texts(r"\blocaltime")
 def local_times(tree: Tree) -> None:
     """Write the local time as that of UTC, which is the time zone of all sessions.
 
@@ -119,19 +119,18 @@ def local_times(tree: Tree) -> None:
 
     Both are reserved words: a column of such a name is in quotes, or behind the name of its table.
     """
-    for node in [*list_calls(tree, _LOCAL), *tree.root.find_all(exp.Localtime, exp.Localtimestamp)]:
+    for node in [*list_calls(tree, _LOCAL), *tree.find_all(exp.Localtime, exp.Localtimestamp)]:
         name = node.name or node.sql_name()
         put(tree, node, fill(f"CAST(now() AS {_LOCAL[name.upper()]})"), name.lower())
 
 
-@for_texts(r"\btimestamp(?:tz)?\s*\(\s*[124578]\s*\)")
 def fractions(tree: Tree) -> None:
     """Give times of a precision that Arrow lacks the next finer unit that it has.
 
         SELECT CAST(at AS TIMESTAMP(4)) FROM t
     ->  SELECT CAST(at AS TIMESTAMP(6)) FROM t
     """
-    for kind in tree.root.find_all(exp.DataType):
+    for kind in tree.find_all(exp.DataType):
         if kind.this in {exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ} and kind.expressions:
             (digits,) = kind.find_all(exp.Literal)
             if finer := _FINER.get(digits.name):

@@ -6,10 +6,9 @@ from sqlglot import exp
 
 from lance_gateway.memwal.errors import LanceGatewayError, UnsupportedError
 from lance_gateway.planner.sql.tree.queries import find_aggregates
-from lance_gateway.planner.sql.tree.tree import Tree, for_texts, is_unstable, read_name
+from lance_gateway.planner.sql.tree.tree import Tree, is_unstable, read_name
 
 
-@for_texts(r"\border\s+by\s+all\b")
 def order_by_all(tree: Tree) -> None:
     """Sort by the numbers of the outputs instead of by ALL, which DataFusion reads as a column.
 
@@ -19,7 +18,7 @@ def order_by_all(tree: Tree) -> None:
     Raises:
         UnsupportedError: there is a *, whose columns are not known yet, or no SELECT.
     """
-    for query in tree.root.find_all(exp.Query):
+    for query in tree.find_all(exp.Query):
         order = query.args.get("order")
         keys: list[exp.Expr] = [] if order is None else order.expressions
         if order is None or len(keys) != 1 or not _is_all(keys[0].this):
@@ -37,7 +36,6 @@ def order_by_all(tree: Tree) -> None:
         tree.note_change()
 
 
-@for_texts(r"\border\s+by\b.*[\s,]\d+\b", r"\(")
 def numbered_orders(tree: Tree) -> None:
     """Sort rows of aggregates by the expression of an output instead of by its number.
 
@@ -46,7 +44,7 @@ def numbered_orders(tree: Tree) -> None:
 
     DataFusion does not find an output that it computes from aggregates or groups, unless it has a name.
     """
-    for select in tree.root.find_all(exp.Select):
+    for select in tree.find_all(exp.Select):
         order = select.args.get("order")
         if order is None or select.args.get("distinct"):
             continue
@@ -59,14 +57,13 @@ def numbered_orders(tree: Tree) -> None:
                 tree.replace(key.this, exp.paren(output.copy()) if is_number else output.copy())
 
 
-@for_texts(r"\bselect\s+distinct\b", r"\border\s+by\b")
 def orders_of_distinct(tree: Tree) -> None:
     """Sort distinct rows by the number of an output that a key repeats; DataFusion sorts by columns alone.
 
         SELECT DISTINCT lower(s) AS x FROM t ORDER BY lower(s) DESC
     ->  SELECT DISTINCT lower(s) AS x FROM t ORDER BY 1 DESC
     """
-    for select in tree.root.find_all(exp.Select):
+    for select in tree.find_all(exp.Select):
         order = select.args.get("order")
         if order is None or not select.args.get("distinct") or select.is_star:
             continue
@@ -83,7 +80,6 @@ def _is_all(key: exp.Expr) -> bool:
     return key.name.upper() == "ALL"
 
 
-@for_texts(r"\bwith\s+ties\b")
 def fetch_with_ties(tree: Tree) -> None:
     """Keep the rows that tie with the last one by their rank.
 
@@ -94,7 +90,7 @@ def fetch_with_ties(tree: Tree) -> None:
         InvalidInputError: there is no ORDER BY.
         UnsupportedError: the ranks of the rows can't be written there.
     """
-    for fetch in list(tree.root.find_all(exp.Fetch)):
+    for fetch in tree.find_all(exp.Fetch):
         options, query = fetch.args.get("limit_options"), fetch.parent
         if options is None or query is None or not options.args.get("with_ties"):
             continue
@@ -157,7 +153,6 @@ def _refuse_percent(tree: Tree, fetch: exp.Fetch) -> None:
         raise tree.error(fetch, message, UnsupportedError)
 
 
-@for_texts(r"\bfetch\s+(?:first|next)\b")
 def fetch(tree: Tree) -> None:
     """Write FETCH as LIMIT, the only form that DataFusion has.
 
@@ -167,7 +162,7 @@ def fetch(tree: Tree) -> None:
     Raises:
         UnsupportedError: FETCH with PERCENT.
     """
-    for clause in list(tree.root.find_all(exp.Fetch)):
+    for clause in tree.find_all(exp.Fetch):
         if clause.args.get("limit_options") is None:
             continue  # a syntax error
         _refuse_percent(tree, clause)

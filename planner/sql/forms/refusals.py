@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from lance_gateway.memwal.errors import UnsupportedError
 from lance_gateway.planner.sql.text.tokens import PlacedMessage, SqlText
-from lance_gateway.planner.sql.tree.tree import Tree, for_texts
+from lance_gateway.planner.sql.tree.tree import Tree
 
 _SAMPLE: Final = "Sampling is not supported: use WHERE random() < 0.1"
 _LOCK: Final = "Locking rows is not supported: leave it out"
@@ -19,6 +19,10 @@ _PIVOT: Final = (
     "PIVOT is not supported: write sum(n) FILTER (WHERE k = 'a') AS a, .. and GROUP BY for each value"
 )
 _UNPIVOT: Final = "UNPIVOT is not supported: write a SELECT for each column, and UNION ALL between them"
+_MISREAD: Final = (
+    *(exp.NullSafeEQ, exp.NullSafeNEQ, exp.TableSample, exp.Lock, exp.Group, exp.Rollup, exp.Cube),
+    *(exp.Connect, exp.SimilarTo, exp.Join, exp.Star, exp.Comprehension, exp.CTE),
+)
 _UNREAD: Final = (
     (r"\b(?:TABLE)?SAMPLE\s*[\d(]", _SAMPLE),
     (r"\bUNPIVOT\b", _UNPIVOT),
@@ -28,11 +32,6 @@ _UNREAD: Final = (
 )
 
 
-@for_texts(
-    r"sample\b|pivot\b|\bfor\s+(?:no\s|key\s|update|share)|\bwith\s+(?:rollup|cube|totals)|\bconnect\s"
-    r"|\bsimilar\s|\bnatural\s+(?:left|right|full)|\*\s*ilike\b|\bfor\s+[\w\"]+\s+in\b|\bas\s+(?:not\s+)?(?:materialized\s*)?\(\s*"
-    r"(?:insert|merge|delete|update)\b|\bdistinct\s+from\b"
-)
 def misread_clauses(tree: Tree) -> None:
     """Write IS DISTINCT FROM beside AND in brackets, and refuse clauses that DataFusion leaves out.
 
@@ -44,7 +43,7 @@ def misread_clauses(tree: Tree) -> None:
     Raises:
         UnsupportedError: there is a clause that would be ignored.
     """
-    for node in tree.root.walk():
+    for node in tree.find_all(*_MISREAD):
         if isinstance(node, exp.NullSafeEQ | exp.NullSafeNEQ) and node.find_ancestor(exp.Connector):
             tree.note_change()  # the brackets are written with it
         refusal = _find_refusal(node)

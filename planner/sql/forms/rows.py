@@ -8,22 +8,20 @@ from typing import Final
 from sqlglot import exp
 
 from lance_gateway.memwal.errors import UnsupportedError
-from lance_gateway.planner.sql.tree.tree import GAP, Tree, for_texts, is_unstable
+from lance_gateway.planner.sql.tree.tree import Tree, is_unstable
 
-_BRACKET: Final = rf"(?:row\b{GAP})?\("
 _STRICT: Final[dict[type[exp.Expr], type[exp.Expr]]] = {exp.LTE: exp.LT, exp.GTE: exp.GT}
 _COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 _SIMPLE: Final = (exp.Column, exp.Literal, exp.Parameter, exp.Anonymous, exp.Paren, exp.Null, exp.Boolean)
 
 
-@for_texts(rf"\bin{GAP}\({GAP}values\b")
 def listed_values(tree: Tree) -> None:
     """Write VALUES behind IN as a list.
 
         SELECT id FROM t WHERE n IN (VALUES (1), (2))
     ->  SELECT id FROM t WHERE n IN ((1), (2))
     """
-    for condition in tree.root.find_all(exp.In):
+    for condition in tree.find_all(exp.In):
         members = condition.expressions
         if len(members) != 1 or not isinstance(members[0], exp.Values):
             continue
@@ -33,10 +31,6 @@ def listed_values(tree: Tree) -> None:
         tree.note_change()
 
 
-@for_texts(
-    rf"\){GAP}(?:(?:=|<>|!=|[<>]=?){GAP}{_BRACKET}|(?:not\b{GAP})?between\b{GAP}{_BRACKET}"
-    rf"|(?:not\b{GAP})?in{GAP}\({GAP}(?:\(|(?:select|with|values|row)\b))"
-)
 def row_values(tree: Tree) -> None:
     """Compare rows field by field, as the standard does.
 
@@ -53,7 +47,7 @@ def row_values(tree: Tree) -> None:
         InvalidInputError: rows of different lengths are compared.
         UnsupportedError: a row is compared in a way that has no counterpart.
     """
-    for node in list(tree.root.find_all(*_COMPARISONS, exp.In, exp.Between))[::-1]:
+    for node in tree.find_all(*_COMPARISONS, exp.In, exp.Between)[::-1]:
         left = _read_row(node.this)
         if left is None:
             continue

@@ -11,8 +11,8 @@ from typing import Final
 from sqlglot import exp
 
 from lance_gateway.memwal.errors import UnsupportedError
-from lance_gateway.planner.sql.forms.calls import fill, for_calls, list_calls, put, wrong_count
-from lance_gateway.planner.sql.tree.tree import Tree, for_texts
+from lance_gateway.planner.sql.forms.calls import fill, list_calls, put, wrong_count
+from lance_gateway.planner.sql.tree.tree import Tree
 
 _READ_TIME: Final = "TO_TIMESTAMP"
 _FUNCTIONS: Final = ("TO_CHAR", "TO_DATE", _READ_TIME, "DATE_FORMAT", "STRFTIME")
@@ -83,7 +83,6 @@ class _Part:
         return fill(f"rpad($1, {self.width})", shown) if self.width else shown
 
 
-@for_texts(for_calls(_FUNCTIONS))
 def time_formats(tree: Tree) -> None:
     """Write the formats of PostgreSQL as those of DataFusion, which takes them for text.
 

@@ -7,12 +7,11 @@ from typing import Final
 from sqlglot import exp
 
 from lance_gateway.memwal.errors import UnsupportedError
-from lance_gateway.planner.sql.tree.tree import Tree, for_texts, read_name
+from lance_gateway.planner.sql.tree.tree import Tree, read_name
 
 _PARTS: Final = ("partition_by", "order", "spec")
 
 
-@for_texts(r"\b(?:preceding|following|row)\s+exclude\b")
 def frame_exclusions(tree: Tree) -> None:
     """Leave EXCLUDE NO OTHERS out of window frames, which is the default.
 
@@ -22,7 +21,7 @@ def frame_exclusions(tree: Tree) -> None:
     Raises:
         UnsupportedError: a frame excludes rows.
     """
-    for frame in tree.root.find_all(exp.WindowSpec):
+    for frame in tree.find_all(exp.WindowSpec):
         exclusion = frame.args.get("exclude")
         if exclusion is None:
             continue
@@ -37,7 +36,6 @@ def frame_exclusions(tree: Tree) -> None:
         tree.note_change()
 
 
-@for_texts(r"\bwindow\b|\bover\s*\(\s*(?!(?:partition|order|rows|range|groups)\b)[\w\"`]")
 def named_windows(tree: Tree) -> None:
     """Write out windows that begin with the name of another one, which DataFusion ignores.
 
@@ -47,7 +45,7 @@ def named_windows(tree: Tree) -> None:
     Raises:
         InvalidInputError: there is no window of that name, or it can't be added to.
     """
-    for select in tree.root.find_all(exp.Select):
+    for select in tree.find_all(exp.Select):
         definitions: list[exp.Window] = select.args.get("windows") or []
         named: dict[str, exp.Window] = {}
         for window in definitions:  # may name those before it

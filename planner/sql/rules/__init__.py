@@ -7,9 +7,8 @@ private, views are expanded, and the types of columns and parameters are known.
 
 from __future__ import annotations
 
-import re
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final, Generic, TypeVar
 
 import pyarrow as pa
@@ -79,8 +78,8 @@ from lance_gateway.planner.sql.rules.values import (
     uuid_literals,
 )
 from lance_gateway.planner.sql.rules.zoned_times import zoned_times
-from lance_gateway.planner.sql.tree.dialect import find_query, parse_query
-from lance_gateway.planner.sql.tree.tree import Rule, Tree, concerns
+from lance_gateway.planner.sql.tree.dialect import find_query, parse_query, write_sql
+from lance_gateway.planner.sql.tree.tree import Rule, Tree
 from lance_gateway.planner.sql.tree.types import Operations
 
 RULES: Final[tuple[Rule, ...]] = (
@@ -137,11 +136,6 @@ RULES: Final[tuple[Rule, ...]] = (
     constant_sides,
 )
 _KEPT_CHARACTERS: Final = 4 << 20
-_WORDS: Final = re.compile(r"\w+")
-_WITHOUT_NAMES: Final = re.compile(
-    r"""(?<!\()\*|\*(?!\))|\b(?:natural|table)\b|"\s*(?:\bas\b\s*)?(?:"[^"]*"|\w+)\s*\("""
-)
-"""Texts that may read columns without their names: by `*`, in joins of equal names, under other names."""
 _T = TypeVar("_T")
 
 
@@ -169,10 +163,6 @@ def apply_rules(
     Raises:
         LanceGatewayError: a rule refuses the statement.
     """
-    kinds = {str(kind) for kind in (*types.values(), *_list_read_types(sql, schemas))}
-    searched = f"{' '.join(sorted(kinds))}{' null parameters' * bool(nulls)} {sql}".lower()
-    if not any(concerns(rule, searched) for rule in RULES):
-        return sql
     start = find_query(sql)
     root = parse_query(sql[start:])
     if root is None:
@@ -180,10 +170,8 @@ def apply_rules(
     tree = Tree(root, find_schema, schemas, types, {} if operations is None else operations, nulls=nulls)
     try:
         for rule in RULES:
-            # What one rule writes may concern the next ones.
-            if concerns(rule, f"{searched} {tree.text.lower()}" if tree.is_changed else searched):
-                rule(tree)
-        return sql[:start] + tree.text if tree.is_changed else sql
+            rule(tree)
+        return sql[:start] + write_sql(tree.root) if tree.is_changed else sql
     except RecursionError:
         return sql  # as one that is too deep to be read
 
@@ -220,15 +208,3 @@ class KeptTexts(Generic[_T]):
             with self._lock:
                 self._kept[sql] = schemas, types, made, size
         return made
-
-
-def _list_read_types(sql: str, schemas: Mapping[str, pa.Schema]) -> Iterator[pa.DataType]:
-    """Yield the types of the columns that a text names, or of all if it may read some without their names."""
-    lowered = sql.lower()
-    words = _WORDS.findall(lowered)
-    reads_all = _WITHOUT_NAMES.search(lowered) or words.count("from") > words.count("select")
-    named = set(words)
-    for schema in schemas.values():
-        for name, kind in zip(schema.names, schema.types, strict=True):
-            if reads_all or named.issuperset(_WORDS.findall(name.lower())):
-                yield kind

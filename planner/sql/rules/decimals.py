@@ -21,13 +21,12 @@ from lance_gateway.planner.sql.tree.groups import (
     recast,
     unify_types,
 )
-from lance_gateway.planner.sql.tree.tree import Tree, find_family, for_texts
+from lance_gateway.planner.sql.tree.tree import Tree, find_family
 
 MAX_DIGITS: Final = 38
 _MAX_COMPARED_DIGITS: Final = 76
 
 
-@for_texts(r"\.\d", r"decimal|numeric|\bdec\b|\bgcd\b|\blcm\b")
 def decimal_literals(tree: Tree) -> None:
     """Write a literal with a fraction as a decimal beside a decimal.
 
@@ -122,10 +121,6 @@ def _write_decimal(literal: exp.Literal) -> exp.Expr:
 _LARGE: Final = re.compile(r"\d{19}")
 
 
-@for_texts(
-    r"decimal|numeric|\bdec\b|uint64|unsigned|\d{19}",
-    r"double|float|real|\d\.|\.\d|\de|\d{19}|\^|int|(?<!decimal\d\d\d)\(",
-)
 def decimals_as_doubles(tree: Tree) -> None:
     """Cast a decimal to DOUBLE beside a number that is one.
 
@@ -137,7 +132,7 @@ def decimals_as_doubles(tree: Tree) -> None:
     """
     unify_types(tree, ("decimal", "floating"), _choose)
     is_large = any(one.type == pa.uint64() for one in tree.columns)
-    if is_large or any(_LARGE.search(one.name) for one in tree.root.find_all(exp.Literal)):
+    if is_large or any(_LARGE.search(one.name) for one in tree.find_all(exp.Literal)):
         unify_types(tree, ("integer", "floating"), _choose)
     for group in find_groups(tree):
         is_arithmetic = group.use is Use.COMPUTED and isinstance(group.node, exp.Binary)
@@ -166,7 +161,6 @@ MAX_WIDE_DIGITS: Final = 76
 _INTEGER_DIGITS: Final = {8: 3, 16: 5, 32: 10, 64: 20}
 
 
-@for_texts(r"decimal\w*\((?:[2-7]\d)")
 def wide_decimals(tree: Tree) -> None:
     """Compare decimals of many digits as decimals of 76 digits.
 
@@ -199,7 +193,6 @@ def count_needed_digits(kind: pa.DataType) -> tuple[int, int] | None:
     return (_INTEGER_DIGITS[kind.bit_width], 0) if find_family(kind) == "integer" else None
 
 
-@for_texts(r"\bround\s*\(", r"decimal|numeric|\bdec\b")
 def rounded_decimals(tree: Tree) -> None:
     """Cast a rounded decimal to its type.
 
@@ -209,9 +202,8 @@ def rounded_decimals(tree: Tree) -> None:
         SELECT id FROM p WHERE round(price, 1) <> price
     ->  SELECT id FROM p WHERE CAST(round(price, 1) AS DECIMAL(10, 1)) <> price
     """
-    calls = [call for call in tree.root.find_all(exp.Anonymous) if call.name.upper() == "ROUND"]
-    is_everywhere = tree.root.find(exp.SetOperation, exp.Group) is not None
-    for call in calls[::-1]:
+    is_everywhere = bool(tree.find_all(exp.SetOperation, exp.Group))
+    for call in tree.find_calls("round")[::-1]:
         # Results and sort keys are left alone, unless they must be the same as other expressions.
         around = call.find_ancestor(exp.Distinct, exp.Select, exp.Anonymous, exp.Window)
         is_key = isinstance(call.parent, exp.Ordered) or isinstance(around, exp.Distinct)
@@ -230,18 +222,14 @@ def _cast_rounded(expression: exp.Expr, kind: pa.DataType) -> exp.Expr:
     return exp.Cast(this=expression, to=target)
 
 
-_CEILINGS: Final = frozenset({"CEIL", "CEILING", "FLOOR"})
-
-
-@for_texts(r"\b(?:ceil|ceiling|floor)\b", r"dec|numeric")
 def ceilings(tree: Tree) -> None:
     """Give a decimal a digit more before `ceil` and `floor`, which fail if it does not hold the integer.
 
         SELECT ceil(price) FROM p
     ->  SELECT ceil(CAST(price AS DECIMAL(11, 2))) FROM p
     """
-    for call in list(tree.root.find_all(exp.Anonymous))[::-1]:
-        if call.name.upper() not in _CEILINGS or len(call.expressions) != 1:
+    for call in tree.find_calls("ceil", "ceiling", "floor")[::-1]:
+        if len(call.expressions) != 1:
             continue
         (value,) = call.expressions
         kind = tree.find_type(value) if tree.may_mix([value], "decimal") else None

@@ -16,7 +16,7 @@ from lance_gateway.planner.sql.rules.decimals import (
     find_literals,
 )
 from lance_gateway.planner.sql.tree.groups import cast_to, find_groups, find_quantified
-from lance_gateway.planner.sql.tree.tree import Family, Tree, find_family, for_texts
+from lance_gateway.planner.sql.tree.tree import Family, Tree, find_family
 
 _Meeting: TypeAlias = tuple[Sequence[exp.Expr], Sequence[exp.Expr], bool]
 """Lists and elements whose numbers have one type, and whether they are compared alone."""
@@ -35,7 +35,6 @@ _COMPARING: Final = frozenset({"has", "contains", "position", "indexof", "positi
 _NUMBERS: Final[frozenset[Family]] = frozenset({"decimal", "floating", "integer"})
 
 
-@for_texts(r"list<|\barray|\bmake_|\[", r"decimal|numeric|\bdec\b|uint64|float|real")
 def listed_numbers(tree: Tree) -> None:
     """Bring the numbers of a list, and what they are compared and put together with, to one type.
 
@@ -64,7 +63,7 @@ def listed_numbers(tree: Tree) -> None:
 
 
 def _find_meetings(tree: Tree) -> Iterator[_Meeting]:
-    for node in reversed(tree.nodes):
+    for node in tree.find_all(exp.Binary, exp.Anonymous)[::-1]:
         if (values := find_quantified(node)) is not None:
             yield [values.unnest()], [node.this], True
         elif isinstance(node, exp.ArrayContainsAll | exp.ArrayContainedBy | exp.ArrayOverlaps):

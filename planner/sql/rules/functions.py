@@ -10,20 +10,17 @@ from sqlglot import exp
 
 from lance_gateway.planner.sql.tree.dialect import parse_expression
 from lance_gateway.planner.sql.tree.groups import cast_to, replace_value
-from lance_gateway.planner.sql.tree.tree import Tree, for_texts
-
-_PADDING: Final = frozenset({"lpad", "rpad"})
+from lance_gateway.planner.sql.tree.tree import Tree
 
 
-@for_texts(r"\b[lr]pad\s*\(")
 def padded_texts(tree: Tree) -> None:
     """Pad to a length of rows that is not negative; DataFusion takes a negative one for a very large one.
 
         SELECT lpad(s, n) FROM t
     ->  SELECT lpad(s, CASE WHEN n < 0 THEN 0 ELSE n END) FROM t
     """
-    for call in list(tree.root.find_all(exp.Anonymous))[::-1]:
-        if call.name.casefold() not in _PADDING or len(call.expressions) < 2:
+    for call in tree.find_calls("lpad", "rpad")[::-1]:
+        if len(call.expressions) < 2:
             continue
         length = call.expressions[1]
         if not isinstance(length, exp.Literal | exp.Null):
@@ -40,7 +37,6 @@ _FLAGS: Final = {"regexp_like": 2, "regexp_match": 2, "regexp_replace": 3}
 """Function -> where its flags are."""
 
 
-@for_texts(r"~|\bregexp_(?:like|match|replace)\b")
 def matched_texts(tree: Tree) -> None:
     """Write `.*`, which every text matches, as a group.
 
@@ -58,7 +54,7 @@ def matched_texts(tree: Tree) -> None:
             regexp_like(s, 'a', CASE WHEN flags = '' THEN 'u' ELSE flags END) END,
             regexp_replace(s, 'a', 'b', 'u') FROM t
     """
-    for pattern in list(_find_patterns(tree.root)):
+    for pattern in _find_patterns(tree):
         if isinstance(pattern, exp.Literal):
             if pattern.name == _ANY_TEXT:
                 tree.replace(pattern, exp.Literal.string(f"({_ANY_TEXT})"))
@@ -67,8 +63,8 @@ def matched_texts(tree: Tree) -> None:
             for column in list(grouped.find_all(exp.Column)):
                 column.replace(exp.paren(pattern.copy()))
             tree.replace(pattern, grouped)
-    for call in list(tree.root.find_all(exp.Anonymous))[::-1]:
-        at = _FLAGS.get(call.name.casefold(), len(call.expressions))
+    for call in tree.find_calls(*_FLAGS)[::-1]:
+        at = _FLAGS[call.name.casefold()]
         for flags in call.expressions[at : at + 1]:
             if isinstance(flags, exp.Literal):
                 if not flags.name:
@@ -81,15 +77,14 @@ def matched_texts(tree: Tree) -> None:
             replace_value(tree, call, exp.Case(ifs=[exp.If(this=is_known, true=written)]))
 
 
-def _find_patterns(root: exp.Expr) -> Iterator[exp.Expr]:
-    for node in root.walk():
+def _find_patterns(tree: Tree) -> Iterator[exp.Expr]:
+    for node in tree.find_all(exp.RegexpLike, exp.RegexpILike, exp.Anonymous):
         if isinstance(node, exp.RegexpLike | exp.RegexpILike):
             yield node.expression
         elif isinstance(node, exp.Anonymous) and node.name.casefold() == "regexp_like":
             yield from node.expressions[1:2]
 
 
-@for_texts(r"dictionary[<(]", r"\bi?like\b")
 def decoded_texts(tree: Tree) -> None:
     """Match texts without their dictionary with patterns of rows.
 
@@ -98,21 +93,20 @@ def decoded_texts(tree: Tree) -> None:
         SELECT d LIKE s FROM t
     ->  SELECT arrow_cast(d, 'Utf8') LIKE s FROM t
     """
-    for node in list(tree.root.find_all(exp.Like, exp.ILike))[::-1]:
+    for node in tree.find_all(exp.Like, exp.ILike)[::-1]:
         kind = None if isinstance(node.expression, exp.Literal) else tree.find_type(node.this)
         if kind is not None and pa.types.is_dictionary(kind):
             tree.replace(node.this, cast_to(node.this.copy(), kind.value_type))
 
 
-@for_texts(r"\bfind_in_set\s*\(", r"large_?(?:utf8|string)")
 def sets_of_texts(tree: Tree) -> None:
     """Look for a text in a set as for one that is not large; of large constants, DataFusion makes no plan.
 
         SELECT find_in_set(large, $1) FROM t
     ->  SELECT find_in_set(arrow_cast(large, 'Utf8'), arrow_cast($1, 'Utf8')) FROM t
     """
-    for call in list(tree.root.find_all(exp.Anonymous))[::-1]:
-        for argument in call.expressions if call.name.casefold() == "find_in_set" else ():
+    for call in tree.find_calls("find_in_set")[::-1]:
+        for argument in call.expressions:
             kind = tree.find_type(argument)
             if kind is not None and pa.types.is_large_string(kind):
                 tree.replace(argument, cast_to(argument.copy(), pa.string()))
@@ -121,7 +115,6 @@ def sets_of_texts(tree: Tree) -> None:
 _NEIGHBOURS: Final = frozenset({"lag", "lead"})
 
 
-@for_texts(r"\b(?:lag|lead)\s*\(", r",.*,")
 def defaults_of_rows(tree: Tree) -> None:
     """Write a default of `lag` and `lead` that is computed as the value where there is no such row.
 
@@ -130,7 +123,7 @@ def defaults_of_rows(tree: Tree) -> None:
         SELECT lag(i, 1, k) OVER (ORDER BY id) FROM t
     ->  SELECT CASE WHEN lag(TRUE, 1) OVER (ORDER BY id) THEN lag(i, 1) OVER (ORDER BY id) ELSE k END FROM t
     """
-    for window in list(tree.root.find_all(exp.Window)):
+    for window in tree.find_all(exp.Window):
         call = _find_call(window)
         if call is None or len(call.expressions) < 3 or call.expressions[2].find(exp.Column) is None:
             continue
@@ -151,7 +144,6 @@ def _find_call(window: exp.Window) -> exp.Anonymous | None:
     return call if is_one else None
 
 
-@for_texts(r"[)\]]\s*\.\s*[a-z_\"]")
 def dotted_fields(tree: Tree) -> None:
     """Write a field of an expression in brackets as a call.
 
@@ -160,7 +152,7 @@ def dotted_fields(tree: Tree) -> None:
         SELECT (st).x FROM t
     ->  SELECT get_field(st, 'x') AS x FROM t
     """
-    for dot in reversed(list(tree.root.find_all(exp.Dot))):
+    for dot in tree.find_all(exp.Dot)[::-1]:
         whole, field = dot.this, dot.expression
         is_value = isinstance(whole, exp.Paren | exp.Bracket) or _is_call(whole)
         if not is_value or not isinstance(field, exp.Identifier):

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from lance_gateway.planner.sql.rules.values import find_name, hide_value, select_from
 from lance_gateway.planner.sql.tree.queries import conjuncts, equates_columns, has_totals, sources
-from lance_gateway.planner.sql.tree.tree import Tree, for_texts, read_name
+from lance_gateway.planner.sql.tree.tree import Tree, read_name
 
 _ONE_SIDED: Final = frozenset({"SEMI", "ANTI"})
 """Joins that have no columns of the other side."""
@@ -20,7 +20,6 @@ _OUTER: Final = frozenset({"LEFT", "FULL"})
 _UNIQUE: Final = (exp.Group, exp.Distinct, exp.Window)
 
 
-@for_texts(r"\bright\b.*\bjoin\b")
 def right_joins(tree: Tree) -> None:
     """Exchange the sides of right joins.
 
@@ -31,7 +30,7 @@ def right_joins(tree: Tree) -> None:
     the right side, as a condition on a namesake of its column, if there is a filter or a union that takes it.
     FULL joins stay what they are, since an optimiser's rule that makes RIGHT joins of them is left out.
     """
-    while join := next(filter(_is_right, tree.root.find_all(exp.Join)), None):
+    while join := next(filter(_is_right, tree.find_all(exp.Join)), None):
         select = join.parent_select
         if select is not None:
             _name_stars(tree, select)
@@ -119,10 +118,6 @@ def _open_brackets(
     yield from [(relation, names)] if is_query or relation.alias else _list_relations(relation.this)
 
 
-@for_texts(
-    r"\b(?:left|right|full)\b.*\bjoin\b",
-    r"\b(?:order\s+by|group\s+by|over|distinct|union|except|intersect)\b",
-)
 def constants_of_outer_joins(tree: Tree) -> None:
     """Hide what may be constant in the sides of outer joins, if rows are sorted or grouped by it.
 
@@ -137,11 +132,9 @@ def constants_of_outer_joins(tree: Tree) -> None:
     DataFusion 55 takes it for constant in the result, where it is NULL too: rows are not sorted by such keys,
     and groups by them are closed too early.
     """
-    keys = _find_key_names(tree.root)
-    named = {one.alias_or_name for one in tree.root.find_all(exp.Table, exp.Subquery)}
     relations: dict[int, exp.Expr] = {}
     conditions: dict[int, exp.Expr] = {}
-    for join in tree.root.find_all(exp.Join):
+    for join in tree.find_all(exp.Join):
         if join.side not in _OUTER or join.kind in _ONE_SIDED:
             continue
         around = join.parent
@@ -157,6 +150,10 @@ def constants_of_outer_joins(tree: Tree) -> None:
         joins = [join, *before, *(one for one in inner if one.parent_select is join.parent_select)]
         conditions |= {id(one): one for each in joins for one in conjuncts(each.args.get("on"))}
         relations |= {id(one): one for side in sides for one, _ in _open_brackets(side)}
+    if not relations:
+        return
+    keys = _find_key_names(tree.root)
+    named = {one.alias_or_name for one in tree.find_all(exp.Table, exp.Subquery)}
     for condition in conditions.values():
         if condition.find(exp.Query) or equates_columns(condition):
             continue
@@ -216,7 +213,6 @@ def _read_names(nodes: Sequence[exp.Expr]) -> set[str]:
     return stars | {read_name(part) for one in columns for part in one.parts[-2:]}
 
 
-@for_texts(r"\bjoin\b|,", r"\b(?:distinct|group|over)\b.*\b(?:distinct|group|over)\b")
 def groups_of_joins(tree: Tree) -> None:
     """Hide the columns of groups of joins that are grouped once more.
 
@@ -228,8 +224,8 @@ def groups_of_joins(tree: Tree) -> None:
     What is unique in one side of a join, the keys of a GROUP BY or a row_number(), DataFusion 55 takes for
     unique in the groups of its result, where it is one of several keys. So it leaves out DISTINCT, and keys.
     """
-    tables = {one.alias: one for one in tree.root.find_all(exp.CTE)}
-    for select in list(tree.root.find_all(exp.Select))[::-1]:
+    tables = {one.alias: one for one in tree.find_all(exp.CTE)}
+    for select in tree.find_all(exp.Select)[::-1]:
         group = select.args.get("group")
         has_keys = group is not None and (has_totals(select) or len(group.expressions) > 1)
         if select.args.get("distinct") or has_keys:

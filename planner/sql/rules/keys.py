@@ -20,10 +20,9 @@ from lance_gateway.planner.sql.tree.queries import (
     whole_call,
     without_subqueries,
 )
-from lance_gateway.planner.sql.tree.tree import Tree, find_family, for_texts, is_unstable, read_name
+from lance_gateway.planner.sql.tree.tree import Tree, find_family, is_unstable, read_name
 
 
-@for_texts(r"\bgroup\s+by\b", r"cast\s*\(|::")
 def cast_keys(tree: Tree) -> None:
     """Hide casts in outputs that are sorted by another output with the name of what is cast.
 
@@ -34,7 +33,7 @@ def cast_keys(tree: Tree) -> None:
     DataFusion 55 calls a cast as it calls what is cast, so it takes the first output for the cast, and sorts
     by that one. What nullif() gives has a name of its own.
     """
-    for select in tree.root.find_all(exp.Select):
+    for select in tree.find_all(exp.Select)[::-1]:
         if select.args.get("group") is None:
             continue
         outputs = [_find_name(output) for output in select.expressions]
@@ -62,10 +61,6 @@ _OPPOSITES: Final[dict[type[exp.Expr], type[exp.Binary]]] = {
 _CONDITIONS: Final = (exp.Where, exp.Join, exp.Having, exp.Qualify)
 
 
-@for_texts(
-    r"(?:(?<![\w.])\d[\w.]*+|'|\b(?:end|null|true|false|current_\w+))\s*(?:=|<(?!>)|>)"
-    r"|[)\]}]\s*(?:=|[<>]=?)\s*(?![\d'$>=])"
-)
 def constant_sides(tree: Tree) -> None:
     """Put the constants of comparisons in conditions on the right.
 
@@ -76,7 +71,7 @@ def constant_sides(tree: Tree) -> None:
     of `1 < id AND id >= 1` only the second is left. Simplifying exchanges the sides first, but not in
     conditions of joins, nor where the constant is yet to be computed.
     """
-    for node in list(tree.root.find_all(*_OPPOSITES)):
+    for node in tree.find_all(*_OPPOSITES):
         clause = node.find_ancestor(*_CONDITIONS, exp.Select)
         constant, value = node.this, node.expression
         # DataFusion reads TRUE = a < 1 as (TRUE = a) < 1.
@@ -88,7 +83,6 @@ def constant_sides(tree: Tree) -> None:
             tree.replace(node, _OPPOSITES[type(node)](this=value, expression=constant))
 
 
-@for_texts(r"\bgroup\s+by\b", r",")
 def repeated_groups(tree: Tree) -> None:
     """Leave out keys of GROUP BY that are others: by their number, or with the name of their relation.
 
@@ -101,7 +95,7 @@ def repeated_groups(tree: Tree) -> None:
         SELECT k, k AS other, count(*) FROM t GROUP BY 1, 2
     ->  SELECT k, k AS other, count(*) FROM t GROUP BY 1
     """
-    for select in tree.root.find_all(exp.Select):
+    for select in tree.find_all(exp.Select)[::-1]:
         group = select.args.get("group")
         if group is None:
             continue
@@ -141,7 +135,6 @@ def _spell(key: exp.Expr, select: exp.Select) -> str:
     return write_sql(meant)
 
 
-@for_texts(r"\b(?:rollup|cube|grouping\s+sets)\b")
 def keys_of_totals(tree: Tree) -> None:
     """Hide keys of groups with totals that may be the same in all rows, or have the name of another key.
 
@@ -155,7 +148,7 @@ def keys_of_totals(tree: Tree) -> None:
     DataFusion 55 takes what is constant in the rows for constant in their groups, where it is NULL as well:
     groups come several times, and are not sorted by it. Conditions on groups move by the names of keys alone.
     """
-    for select in tree.root.find_all(exp.Select):
+    for select in tree.find_all(exp.Select)[::-1]:
         if not has_totals(select):
             continue
         keys: list[exp.Expr] = []
@@ -249,7 +242,6 @@ def _is_same(node: exp.Expr, key: exp.Expr) -> bool:
     return is_of_one and read_name(node.this) == read_name(key.this)
 
 
-@for_texts(r"\bcount\s*\(\s*distinct\b")
 def counted_constants(tree: Tree) -> None:
     """Hide distinct values that are counted, unless they are columns of a single table.
 
@@ -260,7 +252,7 @@ def counted_constants(tree: Tree) -> None:
     Where DataFusion knows the number of rows before it reads them, it says that a constant has one distinct
     value: also if it is NULL, or if there are no rows. A count that is alone is planned in another way.
     """
-    for select in tree.root.find_all(exp.Select):
+    for select in tree.find_all(exp.Select)[::-1]:
         counts = [one for one in _list_counts(select) if isinstance(one.expressions[0], exp.Distinct)]
         read = sources(select)
         is_table = len(read) == 1 and isinstance(read[0], exp.Table) and read[0].name in tree.tables
@@ -284,7 +276,6 @@ _PARTIAL: Final = frozenset({"LN", "LOG", "LOG2", "LOG10", "SQRT", "ACOS", "ASIN
 """Functions of some numbers alone, whose order is not even derived rightly from a column."""
 
 
-@for_texts(r"\border\s+by\b|\bpartition\s+by\b")
 def computed_sort_keys(tree: Tree) -> None:
     """Hide how a sort key of several operations is computed.
 
@@ -297,7 +288,7 @@ def computed_sort_keys(tree: Tree) -> None:
     ->  SELECT id FROM t ORDER BY coalesce(nullif(exp(x / 10), NULL), NULL)
     """
     nested = {column.name for column in tree.columns if pa.types.is_nested(column.type)}
-    for key in list(_find_keys(tree.root)):
+    for key in list(_find_keys(tree)):
         if _is_misleading(key, nested):
             kind, hidden = tree.find_type(key), key.copy()
             # A rounded decimal has other digits than its type has, and nullif() compares it.
@@ -334,9 +325,9 @@ def _is_misleading(key: exp.Expr, nested: Collection[str]) -> bool:
     )
 
 
-def _find_keys(root: exp.Expr) -> Iterator[exp.Expr]:
+def _find_keys(tree: Tree) -> Iterator[exp.Expr]:
     """Yield the expressions by which queries, windows and calls sort, but for those that must be outputs."""
-    for node in root.find_all(exp.Select, exp.Window, exp.Anonymous):
+    for node in tree.find_all(exp.Select, exp.Window, exp.Anonymous):
         order = node.args.get("order")
         if isinstance(node, exp.Anonymous):
             order = next((one for one in node.expressions if isinstance(one, exp.Order)), None)
@@ -352,7 +343,6 @@ _LEAST: Final = "CAST('-inf' AS DOUBLE)"
 _GREATEST: Final = "CAST('inf' AS DOUBLE)"
 
 
-@for_texts(r"\b(?:min|max|count)\b", r"\bgroup\b|\bover\b", r"\bgroup\b|\b(?:rows|range|groups)\b")
 def extremes(tree: Tree) -> None:
     """Compute the extremes of numbers in groups from those without NaN, and hide what counts a frame.
 
@@ -370,7 +360,7 @@ def extremes(tree: Tree) -> None:
     the other extreme is right there. What counts the rows of a frame that leaves rows behind is taken for
     what only grows, and not sorted: of a call, nothing is known.
     """
-    for node in list(tree.root.find_all(exp.Anonymous, exp.Window))[::-1]:
+    for node in tree.find_all(exp.Anonymous, exp.Window)[::-1]:
         if isinstance(node, exp.Window):
             call = node.this.this if isinstance(node.this, exp.Filter) else node.this
             if call.name.lower() == "count" and _leaves_rows(node):

@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from lance_gateway.planner.sql.tree.dialect import parse_expression
 from lance_gateway.planner.sql.tree.groups import Use, cast_to, find_groups
-from lance_gateway.planner.sql.tree.tree import Tree, for_texts
+from lance_gateway.planner.sql.tree.tree import Tree
 
 _LATE_YEAR: Final = (
     r"(?:0\d{3}|1[0-5]\d\d|16[0-6]\d|167[0-7]|226[2-9]|22[7-9]\d|2[3-9]\d\d|[3-9]\d{3}|\d{5,6})"
@@ -58,7 +58,6 @@ SHOWS_ZONE: Final = re.compile(r"^$|TZ|OF|%:?[zZ+]|tz")
 _PER_SECOND: Final = MappingProxyType({"s": 1, "ms": 1_000, "us": 1_000_000})
 
 
-@for_texts(rf"'\s*{_LATE_YEAR}-\d")
 def late_instants(tree: Tree) -> None:
     """Read literals of times that have no nanoseconds as times of microseconds.
 
@@ -69,15 +68,11 @@ def late_instants(tree: Tree) -> None:
         literals = [member for member in group.members if _is_literal(member)]
         if group.use is not Use.COMPUTED and any(map(_is_late, literals)):
             _read_as_microseconds(tree, literals, [one for one in group.members if one not in literals])
-    for cast in list(tree.root.find_all(exp.Cast))[::-1]:
+    for cast in tree.find_all(exp.Cast)[::-1]:
         if _is_late(cast):
             _name_unit(tree, cast)
 
 
-@for_texts(
-    r"timestamp|\bdate(?:32|64)?\b",
-    r"\b(?:date_?trunc|date_bin|to_char|date_format|date_?part|extract)\b",
-)
 def late_parts(tree: Tree) -> None:
     """Compute starts of units, texts and years of times that have no nanoseconds without these.
 
@@ -85,10 +80,10 @@ def late_parts(tree: Tree) -> None:
     ->  SELECT id, arrow_cast(make_date(date_part('year', ts), date_part('month', ts), 1),
             'Timestamp(Microsecond, None)') AS x FROM t
     """
-    for node in list(tree.root.walk())[::-1]:
+    for node in tree.find_all(exp.Anonymous, exp.Extract)[::-1]:
         if isinstance(node, exp.Anonymous):
             _compute_in_microseconds(tree, node)
-        elif isinstance(node, exp.Extract):
+        else:
             _keep_year(tree, node, node.name, node.expression)
 
 

@@ -13,12 +13,11 @@ from lance_gateway.memwal.errors import UnsupportedError
 from lance_gateway.planner.sql.tree.dialect import parse_expression, write_sql
 from lance_gateway.planner.sql.tree.groups import cast_to, find_quantified, replace_value
 from lance_gateway.planner.sql.tree.queries import Truth, find_truth
-from lance_gateway.planner.sql.tree.tree import Tree, for_texts, is_unstable
+from lance_gateway.planner.sql.tree.tree import Tree, is_unstable
 
 _CONDITIONAL: Final = frozenset({"COALESCE", "NVL", "NVL2", "IFNULL"})
 
 
-@for_texts(r"\bin\s*\((?!\s*(?:select|with)\b)", r"\b(?:case|coalesce|nvl2?|ifnull)\b|\bselect\b.*\bselect\b")
 def computed_lists(tree: Tree) -> None:
     """Compare with CASE, and what becomes CASE, outside of lists.
 
@@ -28,7 +27,7 @@ def computed_lists(tree: Tree) -> None:
         SELECT id FROM t WHERE i IN (coalesce(id, 1), 5)
     ->  SELECT id FROM t WHERE (i IN (5) OR i = coalesce(id, 1))
     """
-    for node in list(tree.root.find_all(exp.In))[::-1]:
+    for node in tree.find_all(exp.In)[::-1]:
         computed = [one for one in node.expressions if _is_conditional(one)]
         if len(node.expressions) < 2 or not computed or is_unstable(node.this):
             continue
@@ -52,7 +51,6 @@ _LITERAL: Final = r"\s*(?:'[^']*'|-?[\d.]+|\$\d+|true|false)\s*"
 _COMPUTED: Final = rf"\bin\s*\((?!{_LITERAL}(?:,{_LITERAL})*\))(?!\s*(?:select|with)\b)"
 
 
-@for_texts(rf"{_COMPUTED}|null parameters", r"\b(?:in|or)\b.*\b(?:in|or)\b")
 def separate_lists(tree: Tree) -> None:
     """Hide from the simplifier that lists with more than literals have one operand.
 
@@ -66,11 +64,11 @@ def separate_lists(tree: Tree) -> None:
     Raises:
         UnsupportedError: there are too many such lists.
     """
-    lists = [node for node in tree.root.find_all(exp.In) if node.expressions]
+    lists = [node for node in tree.find_all(exp.In) if node.expressions]
     operands = {id(node): _find_names(node.this) for node in lists}
-    sides = [side for node in tree.root.find_all(exp.EQ) for side in (node.this, node.expression)]
+    sides = [side for node in tree.find_all(exp.EQ) for side in (node.this, node.expression)]
     compared = [side.name.casefold() for side in sides if isinstance(side, exp.Column)]
-    has_or = tree.root.find(exp.Or) is not None
+    has_or = bool(tree.find_all(exp.Or))
     # Equal conditions are changed equally: one may be a result, and the other its group.
     depths: dict[str, int] = {}
     for node in lists:
@@ -107,7 +105,6 @@ _Membership: TypeAlias = tuple[exp.Expr, str]
 """A condition, and the value that is in its list."""
 
 
-@for_texts(r"(?:\bin\s*\(|\bor\b).*(?:\bin\s*\(|\bor\b)")
 def disjoint_lists(tree: Tree) -> None:
     """Keep the lists of one value apart where NULL is not FALSE.
 
@@ -117,10 +114,12 @@ def disjoint_lists(tree: Tree) -> None:
         SELECT NOT (i IN (1) AND i IN (2)) FROM t
     ->  SELECT NOT (nullif(i IN (1), NULL) AND nullif(i IN (2), NULL)) FROM t
     """
-    found = list(_find_memberships(tree.root))
-    renamed = {one.alias for one in tree.root.find_all(exp.Alias, exp.TableAlias)}
-    renamed |= {column.name for one in tree.root.find_all(exp.TableAlias) for column in one.columns}
-    is_read = sum(1 for _ in tree.root.find_all(exp.Select)) > 1
+    found = list(_find_memberships(tree.root)) if tree.find_all(exp.In, exp.Or) else []
+    if not found:
+        return
+    renamed = {one.alias for one in tree.find_all(exp.Alias, exp.TableAlias)}
+    renamed |= {column.name for one in tree.find_all(exp.TableAlias) for column in one.columns}
+    is_read = len(tree.find_all(exp.Select)) > 1
     values = Counter("" if value in renamed else value for _, value in found)
     for condition, value in found:
         may_be_any = value in renamed or (is_read and _is_output(condition))
@@ -191,7 +190,6 @@ _FUNCTIONS: Final = frozenset(
 )
 
 
-@for_texts(r"\b(?:array|list)_has_a|\barrays_overlap\b|@>|<@")
 def contained_lists(tree: Tree) -> None:
     """Write a test of two lists that gives NULL if one of them is NULL.
 
@@ -200,7 +198,7 @@ def contained_lists(tree: Tree) -> None:
         SELECT array_has_all(l, m) FROM t
     ->  SELECT CASE WHEN NOT l IS NULL AND NOT m IS NULL THEN array_has_all(l, m) END FROM t
     """
-    for node in reversed(list(tree.root.walk())):
+    for node in tree.find_all(exp.Anonymous, exp.ArrayContainsAll, exp.ArrayContainedBy)[::-1]:
         if isinstance(node, exp.Anonymous) and node.name.casefold() in _FUNCTIONS:
             operands = node.expressions
         elif isinstance(node, exp.ArrayContainsAll | exp.ArrayContainedBy):
@@ -230,10 +228,8 @@ _GROWING: Final = {
     for what, at in (("append", 0), ("push_back", 0), ("prepend", 1), ("push_front", 1))
 }
 """Function that adds an element -> which argument the list is."""
-_QUANTIFIED: Final = r"\b(?:any|some|all)\s*\((?!\s*(?:select|with)\b)"
 
 
-@for_texts(rf"{_QUANTIFIED}|_(?:append|prepend|push)|\|\|", r"list|array|\[")
 def listed_arrays(tree: Tree) -> None:
     """Compare with the values of an array one by one, since an array has one type.
 
@@ -250,7 +246,7 @@ def listed_arrays(tree: Tree) -> None:
         SELECT array_append(v, 1), v || 1 FROM t
     ->  SELECT array_append(coalesce(v, arrow_cast([], 'List(Int64)')), 1), array_append(..) FROM t
     """
-    for pipe in list(tree.root.find_all(exp.DPipe))[::-1]:
+    for pipe in tree.find_all(exp.DPipe)[::-1]:
         operands = [pipe.this, pipe.expression]
         are_lists = [_is_list(tree, one) for one in operands]
         if any(are_lists):
@@ -258,7 +254,7 @@ def listed_arrays(tree: Tree) -> None:
             tree.replace(
                 pipe, exp.Anonymous(this=name, expressions=[one.unnest().copy() for one in operands])
             )
-    for call in list(tree.root.find_all(exp.Anonymous))[::-1]:
+    for call in tree.find_all(exp.Anonymous)[::-1]:
         at = _GROWING.get(call.name.casefold())
         if at is None or len(call.expressions) != 2 or _is_constant(values := call.expressions[at]):
             continue
@@ -269,7 +265,7 @@ def listed_arrays(tree: Tree) -> None:
             copies = cast_to(values.copy(), kind) if is_vector else values.copy()
             empty = cast_to(exp.Array(expressions=[]), kind)
             tree.replace(values, exp.Anonymous(this="coalesce", expressions=[copies, empty]))
-    for node in list(tree.root.find_all(exp.EQ, exp.NEQ))[::-1]:
+    for node in tree.find_all(exp.EQ, exp.NEQ)[::-1]:
         quantified = node.expression
         of_all = isinstance(node, exp.NEQ)
         array = find_quantified(node)

@@ -13,10 +13,9 @@ from sqlglot import exp
 
 from lance_gateway.planner.sql.rules.decimals import find_literals
 from lance_gateway.planner.sql.tree.groups import Use, find_groups, find_unions, recast
-from lance_gateway.planner.sql.tree.tree import Family, Tree, find_family, for_texts
+from lance_gateway.planner.sql.tree.tree import Family, Tree, find_family
 
 
-@for_texts(r"\blog\s*\(")
 def logarithms(tree: Tree) -> None:
     """Write a logarithm to a base as a quotient, and one without a base as that to 10.
 
@@ -27,9 +26,7 @@ def logarithms(tree: Tree) -> None:
         SELECT log(b, 1), log(x) FROM t
     ->  SELECT (ln(1) / ln(b)), log10(x) FROM t
     """
-    for call in list(tree.root.find_all(exp.Anonymous))[::-1]:
-        if call.name.casefold() != "log":
-            continue
+    for call in tree.find_calls("log")[::-1]:
         if len(call.expressions) == 1:
             tree.replace(call, exp.Anonymous(this="log10", expressions=[call.expressions[0].copy()]))
         elif len(call.expressions) == 2:
@@ -47,9 +44,6 @@ _COMPUTING: Final = (
 )
 
 
-@for_texts(
-    r"\b(?:(?:array|list)_(?:length|ndims|position|indexof)|cardinality|row_number|\w*rank|ntile)\s*\("
-)
 def computed_counts(tree: Tree) -> None:
     """Compute with numbers of elements and of rows as BIGINT.
 
@@ -59,7 +53,7 @@ def computed_counts(tree: Tree) -> None:
         SELECT l[array_length(l)], row_number() OVER (ORDER BY id) - 1 FROM t
     ->  SELECT l[CAST(array_length(l) AS BIGINT)], CAST(row_number() OVER (ORDER BY id) AS BIGINT) - 1 FROM t
     """
-    for node in list(reversed(tree.nodes)):
+    for node in tree.find_all(exp.Window, exp.Anonymous)[::-1]:
         call = node.this if isinstance(node, exp.Window) else node
         if not isinstance(call, exp.Anonymous) or call.name.casefold() not in _COUNTS:
             continue
@@ -67,10 +61,6 @@ def computed_counts(tree: Tree) -> None:
             tree.replace(node, _cast(node.copy(), "BIGINT"))
 
 
-@for_texts(
-    r"(?:\bu?int(?:8|16|32)\b|\buint64\b|\b(?:tinyint|smallint|int|integer|unsigned)\b)",
-    r"[-+*]|\bgcd\b|\blcm\b",
-)
 def integer_arithmetic(tree: Tree) -> None:
     """Add, subtract and multiply integers as BIGINT, and unsigned ones of 64 bits as decimals.
 
@@ -90,7 +80,7 @@ def integer_arithmetic(tree: Tree) -> None:
         if target is not None:
             for member in group.members:
                 recast(tree, member, partial(_cast, target=target))
-    for negation in list(tree.root.find_all(exp.Neg))[::-1]:
+    for negation in tree.find_all(exp.Neg)[::-1]:
         kind = tree.find_type(negation.this) if tree.may_mix([negation.this], "integer") else None
         if kind is not None and pa.types.is_unsigned_integer(kind):
             target = "DECIMAL(20, 0)" if kind == pa.uint64() else "BIGINT"
@@ -115,7 +105,6 @@ def _cast(expression: exp.Expr, target: str) -> exp.Expr:
     return exp.Cast(this=expression, to=exp.DataType.build(target))
 
 
-@for_texts(r"\.\d", r"\bfloat(?:4|16|32)?\b|halffloat|\breal\b")
 def real_literals(tree: Tree) -> None:
     """Cast a literal with a fraction to REAL where it is compared with one, or is one of its results.
 
@@ -153,7 +142,6 @@ _NUMBER: Final = re.compile(r"\s*([-+]?)(\d+(?:\.\d*)?|\.\d+)\s*")
 _WHOLE_DIGITS: Final = 18
 
 
-@for_texts(r"'\s*[-+]?(?:\d+(?:\.\d*)?|\.\d+)\s*'")
 def number_texts(tree: Tree) -> None:
     """Write a text literal of digits as a number where all values beside it are numbers.
 
@@ -211,14 +199,6 @@ def _replace_texts(
         tree.replace(text, exp.Neg(this=number) if sign == "-" else number)
 
 
-_ZERO: Final = r"(?<![\w.])0*\.?0+(?![\w.])"
-
-
-@for_texts(
-    r"double|float|real|\d\.\d|\.\d|\de",
-    r"\b(?:in\s*\((?!\s*(?:select|with)\b)|case\s+(?!when\b)|nullif\b)"
-    rf"|{_ZERO}.*\bor\b|\bor\b.*{_ZERO}",
-)
 def signed_zeros(tree: Tree) -> None:
     """Compare 0.0 and -0.0 as equal numbers in lists, CASE and nullif.
 

@@ -11,8 +11,6 @@ from lance_gateway.memwal.errors import UnsupportedError
 from lance_gateway.planner.sql.rules.values import hide_value
 from lance_gateway.planner.sql.tree.dialect import parse_expression, write_sql
 from lance_gateway.planner.sql.tree.queries import (
-    QUANTIFIED,
-    SUBQUERIES,
     Truth,
     bare,
     conjuncts,
@@ -24,14 +22,13 @@ from lance_gateway.planner.sql.tree.queries import (
     sources,
     without_subqueries,
 )
-from lance_gateway.planner.sql.tree.tree import Tree, for_texts, is_unstable, read_name
+from lance_gateway.planner.sql.tree.tree import Tree, is_unstable, read_name
 
 _COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 _COUNTS: Final = "CASE WHEN count(*) = 0 THEN 0 WHEN count(*) = count(member) THEN 1 ELSE 2 END"
 _MEMBERS: Final = 'AS "membership"(member)'
 
 
-@for_texts(QUANTIFIED)
 def quantified_comparisons(tree: Tree) -> None:
     """Write memberships and comparisons with rows in forms whose NULL DataFusion gets right.
 
@@ -68,7 +65,7 @@ def quantified_comparisons(tree: Tree) -> None:
     Raises:
         UnsupportedError: a subquery that has one row or none is not compared.
     """
-    for node in list(tree.root.find_all(exp.In, *_COMPARISONS))[::-1]:
+    for node in tree.find_all(exp.In, *_COMPARISONS)[::-1]:
         quantifier = node if isinstance(node, exp.In) else node.expression
         query = quantifier.args.get("query" if isinstance(node, exp.In) else "this")
         if not isinstance(quantifier, exp.In | exp.Any | exp.All) or not isinstance(query, exp.Query):
@@ -158,7 +155,7 @@ def _hide_names(tree: Tree, comparison: exp.Expr) -> None:
         around |= {one.alias_or_name for one in sources(select)} if isinstance(select, exp.Select) else set()
         select = select.parent_select
     if inside & around - {""}:
-        taken = sum(1 for one in tree.root.find_all(exp.Subquery) if one.alias.startswith("quantified#"))
+        taken = sum(1 for one in tree.find_all(exp.Subquery) if one.alias.startswith("quantified#"))
         relation = exp.Subquery(
             this=bare(query).copy(), alias=exp.to_identifier(f"quantified#{taken + 1}", quoted=True)
         )
@@ -169,7 +166,6 @@ _SIMPLIFIED: Final = frozenset({"count", "coalesce", "nvl", "ifnull"})
 """Functions of expressions that may become simpler ones without aggregates, and may never be NULL."""
 
 
-@for_texts(SUBQUERIES)
 def scalar_subqueries(tree: Tree) -> None:
     """Write subqueries that are values, and EXISTS of totals, in forms whose NULL DataFusion gets right.
 
@@ -193,7 +189,7 @@ def scalar_subqueries(tree: Tree) -> None:
     is taken to be never NULL, though HAVING or LIMIT may leave no row. HAVING that is true of no rows is
     forgotten: it becomes part of the column.
     """
-    for node in list(tree.root.find_all(exp.Exists, exp.Subquery))[::-1]:
+    for node in tree.find_all(exp.Exists, exp.Subquery)[::-1]:
         if isinstance(node, exp.Exists) and has_one_row(node.this):
             select = bare(node.this)
             having = select.args.get("having")
@@ -259,7 +255,6 @@ def _keep_row(tree: Tree, select: exp.Select, item: exp.Expr) -> None:
 _ALL_ROWS: Final = 2**63 - 1
 
 
-@for_texts(rf"{SUBQUERIES}|\bhaving\b", r"\b(?:where|on|having)\b")
 def conditions_above_totals(tree: Tree) -> None:
     """Keep conditions above totals, whose row is there even if nothing is below.
 
@@ -273,7 +268,10 @@ def conditions_above_totals(tree: Tree) -> None:
     DataFusion 55 moves a condition that reads no columns, as a contradiction does once it is simplified,
     below the aggregate, where it takes away what is counted instead of the row. It moves none below LIMIT.
     """
-    for select in list(tree.root.find_all(exp.Select))[::-1]:
+    has_conditions = tree.find_all(exp.Where, exp.Having) or any(
+        join.args.get("on") for join in tree.find_all(exp.Join)
+    )
+    for select in tree.find_all(exp.Select)[::-1] if has_conditions else ():
         sets = has_totals(select)
         if not (sets or _is_whole(select)):
             continue
@@ -362,7 +360,6 @@ def _has_field(kind: pa.DataType, column: exp.Column) -> bool:
     return select is None
 
 
-@for_texts(SUBQUERIES)
 def outer_qualifiers(tree: Tree) -> None:
     """Give names of columns of relations around a subquery a schema.
 
@@ -374,7 +371,9 @@ def outer_qualifiers(tree: Tree) -> None:
     has none, and results are not called after it. What is a field of that column stays one, but for keys
     of a map.
     """
-    columns = list(tree.root.find_all(exp.Column))
+    if len(tree.find_all(exp.Select)) < 2:
+        return
+    columns = tree.find_all(exp.Column)
     names = {column.name.casefold() for column in columns} | {one.name.casefold() for one in tree.columns}
     for column in columns:
         if column.table.casefold() not in names or column.args.get("db"):

@@ -26,20 +26,19 @@ from lance_gateway.planner.sql.tree.groups import (
     recast_outputs,
     replace_value,
 )
-from lance_gateway.planner.sql.tree.tree import Tree, find_family, for_texts
+from lance_gateway.planner.sql.tree.tree import Tree, find_family
 
 _FINE: Final = re.compile(r"\.\d{7}")
 """Fractions that microseconds do not have."""
 
 
-@for_texts(r"\btime\b")
 def times_of_day(tree: Tree) -> None:
     """Give times of day the unit of columns, since DataFusion compares no others with them.
 
         SELECT id FROM t WHERE tm > TIME '10:30'
     ->  SELECT id FROM t WHERE tm > arrow_cast('10:30', 'Time64(Microsecond)')
     """
-    for cast in list(tree.root.find_all(exp.Cast))[::-1]:
+    for cast in tree.find_all(exp.Cast)[::-1]:
         is_time = cast.to.this is exp.DType.TIME and not cast.to.expressions
         is_fine = isinstance(cast.this, exp.Literal) and _FINE.search(cast.this.name)
         if is_time and not is_fine and not isinstance(cast, exp.TryCast):
@@ -47,15 +46,14 @@ def times_of_day(tree: Tree) -> None:
 
 
 _READ_UNITS: Final = {
-    "TO_TIMESTAMP": "ns",
-    "TO_TIMESTAMP_SECONDS": "s",
-    "TO_TIMESTAMP_MILLIS": "ms",
-    "TO_TIMESTAMP_MICROS": "us",
-    "TO_TIMESTAMP_NANOS": "ns",
+    "to_timestamp": "ns",
+    "to_timestamp_seconds": "s",
+    "to_timestamp_millis": "ms",
+    "to_timestamp_micros": "us",
+    "to_timestamp_nanos": "ns",
 }
 
 
-@for_texts(r"\bto_timestamp")
 def read_texts(tree: Tree) -> None:
     """Give times that are read from texts their type.
 
@@ -67,10 +65,10 @@ def read_texts(tree: Tree) -> None:
     ->  SELECT nullif(arrow_cast(arrow_cast(to_timestamp_seconds(s), 'Timestamp(Second, None)'),
             'Timestamp(Second, Some("+00:00"))'), NULL) AS x FROM t
     """
-    for call in list(tree.root.find_all(exp.Anonymous))[::-1]:
-        unit = _READ_UNITS.get(call.name.upper())
+    for call in tree.find_calls(*_READ_UNITS)[::-1]:
+        unit = _READ_UNITS[call.name.casefold()]
         is_constant = len(call.expressions) == 1 and isinstance(call.expressions[0], exp.Literal)
-        if unit is None or not call.expressions or is_constant:
+        if not call.expressions or is_constant:
             continue
         kind = tree.find_type(call.expressions[0])
         if kind is None or find_family(kind) == "text":
@@ -84,7 +82,6 @@ _SHORT: Final = re.compile(
 _WITH_SECONDS: Final = r"regexp_replace(x, '^(\s*[0-9-]{10}[ Tt][0-9]{2}:[0-9]{2})([^0-9:]|$)', '\1:00\2')"
 
 
-@for_texts(r"'\s*\d{4}-\d\d-\d\d[ t]\d\d:\d\d(?!:)")
 def short_times(tree: Tree) -> None:
     r"""Add the seconds that DataFusion demands of times.
 
@@ -95,11 +92,11 @@ def short_times(tree: Tree) -> None:
     ->  SELECT id FROM t JOIN (VALUES ('2024-03-10 02:30')) AS v(x)
         ON at = regexp_replace(x, '^(\s*[0-9-]{10}[ Tt][0-9]{2}:[0-9]{2})([^0-9:]|$)', '\1:00\2')
     """
-    for cast in tree.root.find_all(exp.Cast):
+    for cast in tree.find_all(exp.Cast):
         families = tree.guess_families(cast)
         if families is not None and families <= {"instant", "zoned"}:
             _add_seconds(tree, cast.this)
-    for zoned in tree.root.find_all(exp.AtTimeZone):
+    for zoned in tree.find_all(exp.AtTimeZone):
         _add_seconds(tree, zoned.this)
     named = name_literals(tree)
     for group in find_groups(tree):
@@ -141,13 +138,6 @@ _ZONES: Final = {exp.DType.TIMESTAMP: None, exp.DType.TIMESTAMPTZ: "+00:00"}
 _FRACTION: Final = re.compile(r"\s*\d{4}-.*:\d\d\.(\d*[1-9])0*\s*(?:Z|[+-][\d:]*)?\s*", re.IGNORECASE)
 
 
-_COARSE: Final = r"timestamp[\[(](?:s|ms|us|second|milli|micro|[0-6]\b)|timestamp_[sm]|unixtime"
-
-
-@for_texts(
-    rf"{_COARSE}|date",
-    r"'\s*\d+-\d|\bdate|(?:as\s+|::\s*)timestamp|\bnow\b|\bcurrent_timestamp\b",
-)
 def time_units(tree: Tree) -> None:
     """Read literals of times, and dates, in the unit of the times beside them, or in one with their digits.
 
@@ -180,12 +170,12 @@ def time_units(tree: Tree) -> None:
 
 def _cast_to_microseconds(tree: Tree) -> None:
     """Cast dates and coarser times to microseconds, to a type without a unit and in date_trunc."""
-    for call in list(tree.root.find_all(exp.Anonymous))[::-1]:
-        if call.name.upper() in {"DATE_TRUNC", "DATETRUNC"} and len(call.expressions) == 2:
+    for call in tree.find_calls("date_trunc", "datetrunc")[::-1]:
+        if len(call.expressions) == 2:
             kind = tree.find_type(call.expressions[1])
             if kind is not None and pa.types.is_date(kind):
                 tree.replace(call.expressions[1], cast_to(call.expressions[1].copy(), pa.timestamp("us")))
-    for cast in list(tree.root.find_all(exp.Cast))[::-1]:
+    for cast in tree.find_all(exp.Cast)[::-1]:
         if is_of_nanoseconds(cast) and not isinstance(cast.this, exp.Literal):
             kind = tree.find_type(cast.this)
             is_time = kind is not None and pa.types.is_timestamp(kind) and kind.unit != "ns"
@@ -339,7 +329,6 @@ _FIXED = (None, "UNBOUNDED", "CURRENT ROW")
 """Bounds of a frame that are no values."""
 
 
-@for_texts(r"\bover\b", r"\border\b")
 def windows_of_times(tree: Tree) -> None:
     """Sort a window by a number in the place of a time, and by a text in the place of bytes.
 
@@ -349,7 +338,7 @@ def windows_of_times(tree: Tree) -> None:
         SELECT count(*) OVER (ORDER BY tm) FROM t
     ->  SELECT count(*) OVER (ORDER BY arrow_cast(tm, 'Int64')) FROM t
     """
-    for window in tree.root.find_all(exp.Window):
+    for window in tree.find_all(exp.Window):
         order, frame = window.args.get("order"), window.args.get("spec")
         if order is None or (frame is not None and not _is_of_peers(frame)):
             continue
@@ -391,7 +380,6 @@ _INTERVAL_UNITS: Final = {
 _DAY: Final = 86_400_000_000_000
 
 
-@for_texts(r"\binterval\b", r"[*/]")
 def multiplied_intervals(tree: Tree) -> None:
     """Write an interval times a number as a text that is cast.
 
@@ -400,7 +388,7 @@ def multiplied_intervals(tree: Tree) -> None:
         SELECT ts + INTERVAL '2 days' * i FROM t
     ->  SELECT ts + CAST((i * 2) || ' days' AS INTERVAL) FROM t
     """
-    for node in reversed(list(tree.root.find_all(exp.Mul, exp.Div))):
+    for node in tree.find_all(exp.Mul, exp.Div)[::-1]:
         sides = [node.this, node.expression]
         parts = [_read_interval(side) for side in sides]
         if isinstance(node, exp.Div):

@@ -22,10 +22,9 @@ from lance_gateway.planner.sql.tree.groups import (
     replace_value,
     unify_types,
 )
-from lance_gateway.planner.sql.tree.tree import Family, Tree, find_family, for_texts
+from lance_gateway.planner.sql.tree.tree import Family, Tree, find_family
 
 
-@for_texts(r"\b(?:nvl2?|ifnull)\s*\(")
 def null_replacements(tree: Tree) -> None:
     """Write `nvl` and `ifnull` as `coalesce`, and `nvl2` as CASE.
 
@@ -34,9 +33,9 @@ def null_replacements(tree: Tree) -> None:
         SELECT nvl(price, 0), nvl2(day, 1, 2) FROM t
     ->  SELECT coalesce(price, 0), CASE WHEN NOT day IS NULL THEN 1 ELSE 2 END FROM t
     """
-    for call in list(tree.root.find_all(exp.Anonymous))[::-1]:
+    for call in tree.find_calls("nvl", "ifnull", "nvl2")[::-1]:
         name, arguments = call.name.casefold(), [one.copy() for one in call.expressions]
-        if name in {"nvl", "ifnull"} and len(arguments) == 2:
+        if name != "nvl2" and len(arguments) == 2:
             tree.replace(call, exp.Anonymous(this="coalesce", expressions=arguments))
         elif name == "nvl2" and len(arguments) == 3:
             tested, true, default = arguments
@@ -47,18 +46,6 @@ def null_replacements(tree: Tree) -> None:
 _KEPT: Final[frozenset[Family]] = frozenset({"decimal", "floating", "integer", "text"})
 
 
-_TRUTHS: Final = r"'\s*(?:t|true|f|false|yes|no|on|off)\s*'"
-_CLAUSES: Final = r"\b(?:where|having|on)[\s(]+\$\d"
-_UNIFYING: Final = (
-    r"\b(?:coalesce|nvl2?|ifnull|nullif|greatest|least|make_array|case|array|union|except|intersect)\b"
-)
-
-
-@for_texts(
-    rf"{_UNIFYING}|\b(?:bool|boolean|true|false)\b|{_CLAUSES}|{_TRUTHS}",
-    rf"{_UNIFYING}|\bbetween\b|{_CLAUSES}|{_TRUTHS}|\b(?:bool|true|false)\b.*(?:[=<>]|\bin\b|\bdistinct\b)",
-    r"['$]",
-)
 def untyped_values(tree: Tree) -> None:
     """Cast a text literal, and a parameter of an unknown type, beside values that are no numbers or texts.
 
@@ -112,7 +99,7 @@ def _give_united_types(tree: Tree) -> None:
 
 def _make_conditions(tree: Tree) -> None:
     """Make booleans of parameters of an unknown type that are conditions."""
-    for parameter in list(tree.root.find_all(exp.Parameter)):
+    for parameter in tree.find_all(exp.Parameter):
         clause = parameter.parent
         while isinstance(clause, exp.Paren):
             clause = clause.parent
@@ -129,7 +116,6 @@ _LENGTHS: Final = {"LENGTH": "/ 2", "OCTET_LENGTH": "/ 2", "BIT_LENGTH": "* 4"}
 """Name -> the length of bytes by that of their digits in hexadecimal."""
 
 
-@for_texts(r"binary|x'|digest|sha\d|decode|bytea|blob", r"large_?binary|fixed_?size_?binary|length|\bnull\b")
 def mixed_bytes(tree: Tree) -> None:
     """Cast bytes of several types to one.
 
@@ -141,7 +127,7 @@ def mixed_bytes(tree: Tree) -> None:
     It has no common type for bytes and NULL either, has digests of bytes without a fixed size alone, and
     lengths of texts alone: `length` counts the characters that bytes are in UTF-8, and fails for others.
     """
-    for call in list(tree.root.find_all(exp.Anonymous))[::-1]:
+    for call in tree.find_all(exp.Anonymous)[::-1]:
         _call_with_bytes(tree, call)
     unify_types(tree, ("bytes", "bytes"), _choose)
     for group in find_groups(tree):
@@ -214,7 +200,6 @@ def _choose(kinds: Kinds) -> Sequence[Cast | None]:
     return [cast if len(found) > 1 and kind in found and kind != target else None for kind in kinds]
 
 
-@for_texts(r"arrow\.uuid", r"'[0-9a-f]{8}-|\$\d|\?")
 def uuid_literals(tree: Tree) -> None:
     """Write what is compared with a UUID in small letters, as columns of UUIDs have it.
 
@@ -298,7 +283,7 @@ def _find_names(tree: Tree) -> Collection[str]:
     uuids = {one.name.casefold() for one in tree.columns if one.type.equals(pa.uuid())}
     columns = {one.name.casefold() for one in tree.columns}
     names = uuids - {one.name.casefold() for one in tree.columns if not one.type.equals(pa.uuid())}
-    for alias in reversed(list(tree.root.find_all(exp.Alias))):
+    for alias in tree.find_all(exp.Alias)[::-1]:
         if _is_uuid(alias.this, names, columns):
             names.add(alias.alias.casefold())
     return names
@@ -310,7 +295,6 @@ _STEPS: Final = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 _INTEGER_DIGITS: Final = {8: 2, 16: 4, 32: 9, 64: 18}
 
 
-@for_texts(r"cast\b|::")
 def lossy_casts(tree: Tree) -> None:
     """Hide a cast that loses something from DataFusion, which compares what was cast in its place.
 
@@ -319,7 +303,7 @@ def lossy_casts(tree: Tree) -> None:
         SELECT id FROM t WHERE CAST(d AS INT) = 1
     ->  SELECT id FROM t WHERE greatest(CAST(d AS INT)) = 1
     """
-    for node in list(tree.root.find_all(exp.Cast, exp.Anonymous))[::-1]:
+    for node in tree.find_all(exp.Cast, exp.Anonymous)[::-1]:
         if not _may_lose(tree, node) or _is_only_shown(tree, node):
             continue
         source = tree.find_type(_find_source(node))

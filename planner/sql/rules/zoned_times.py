@@ -24,7 +24,7 @@ from lance_gateway.planner.sql.tree.groups import (
     replace_value,
     unify_types,
 )
-from lance_gateway.planner.sql.tree.tree import Family, Tree, find_family, for_texts
+from lance_gateway.planner.sql.tree.tree import Family, Tree, find_family
 from lance_gateway.planner.sql.type_names import name_type
 
 _UTC: Final = frozenset({"UTC", "+00:00", "-00:00", "Z", "Etc/UTC"})
@@ -47,7 +47,6 @@ _FORMATTED: Final = frozenset({"TO_CHAR", "DATE_FORMAT"})
 _CASTS: Final = frozenset({"ARROW_CAST", "ARROW_TRY_CAST"})
 
 
-@for_texts(r"tz=(?!utc\]|\+00:00\]|etc/utc\])|\btime\s+zone\b|\bsome\(")
 def zoned_times(tree: Tree) -> None:
     """Give a time, a date or a text the zone of a column beside it, as the same instant in UTC.
 
@@ -69,7 +68,7 @@ def zoned_times(tree: Tree) -> None:
             _unite_zones(tree, group)
     unify_types(tree, ("zoned",), _choose)
     _change_zones(tree)  # of what has a type now
-    for node in list(tree.root.walk())[::-1]:
+    for node in tree.find_all(exp.Anonymous, exp.Cast, exp.Extract)[::-1]:
         _show_in_utc(tree, node)
     for group in find_groups(tree):
         if group.use is Use.COMPUTED and tree.may_mix(group.members, "zoned"):
@@ -142,7 +141,7 @@ def _find_shown(node: exp.Expr) -> exp.Expr | None:
 
 
 def _change_zones(tree: Tree) -> None:
-    for node in list(tree.root.find_all(exp.AtTimeZone))[::-1]:
+    for node in tree.find_all(exp.AtTimeZone)[::-1]:
         _change_zone(tree, node)
 
 

@@ -36,11 +36,10 @@ from lance_gateway.planner.sql.subqueries.trees import (
     shown,
 )
 from lance_gateway.planner.sql.tree.dialect import find_query, write_sql
-from lance_gateway.planner.sql.tree.queries import SUBQUERIES
 from lance_gateway.planner.sql.tree.tree import Tree
 
 _BESIDE: Final = re.compile(r"\b(?:LATERAL|UNNEST)\b", re.IGNORECASE)
-_NESTED: Final = re.compile(SUBQUERIES, re.IGNORECASE | re.DOTALL)
+_NESTED: Final = re.compile(r"\((?:\s|--[^\n]*\n|/\*.*?\*/)*+(?:SELECT|WITH)\b", re.IGNORECASE | re.DOTALL)
 _ENDS: Final = re.compile(r"\b(?:OFFSET|LIMIT|FETCH|HAVING|FILTER|OVER|LEFT|RIGHT|FULL)\b", re.IGNORECASE)
 """Words around or in a subquery that DataFusion may answer wrongly."""
 _LATERAL: Final = re.compile(r"\bLATERAL\b", re.IGNORECASE)

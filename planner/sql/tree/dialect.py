@@ -43,6 +43,8 @@ _JSON_CALLS: Final = (
     *("JSON_SET", "JSON_INSERT", "JSON_REPLACE"),
 )
 """Functions whose arguments may be keys with values, and which may have the clauses of SQL/JSON."""
+_CONSTANTS: Final = frozenset({TokenType.NUMBER, TokenType.STRING})
+_AFTER_CONSTANTS: Final = frozenset({TokenType.COMMA, TokenType.R_PAREN})
 _AFTER_VALUES: Final = frozenset(
     {TokenType.COLON, TokenType.COMMA, TokenType.R_PAREN, TokenType.DOT, TokenType.DPIPE, TokenType.DCOLON}
     | {TokenType.ARROW, TokenType.DARROW, TokenType.PLUS, TokenType.DASH, TokenType.L_PAREN}
@@ -220,6 +222,17 @@ class DataFusion(Postgres):
                 return exp.StrPosition(this=self._parse_bitwise(), substr=arguments[0])
             return exp.Anonymous(this="position", expressions=arguments)
 
+        def _parse_disjunction(self) -> exp.Expr | None:
+            """Parse an expression; a number or a text that is an element of a list has no operators."""
+            if (
+                self._curr
+                and self._next
+                and self._curr.token_type in _CONSTANTS
+                and self._next.token_type in _AFTER_CONSTANTS
+            ):
+                return self._parse_primary()
+            return super()._parse_disjunction()
+
         def _parse_csv(self, parse_method: Callable[[], Any], sep: TokenType = TokenType.COMMA) -> list[Any]:
             """Parse a list, which does not end with a comma."""
 
@@ -370,12 +383,14 @@ def find_query(sql: str) -> int:
 _DIALECT: Final = DataFusion()
 
 
-def parse_query(sql: str) -> exp.Query | None:
+def parse_query(query: SqlText | str) -> exp.Query | None:
     """Parse one query; None for other statements and for syntax that sqlglot does not read."""
+    sql = query if isinstance(query, str) else query.sql
     if _PIPE in sql or _QUERY.match(sql) is None:
         return None
     try:
-        trees = _DIALECT.parser().parse(read_tokens(tokenize(sql)), sql)
+        text = tokenize(query) if isinstance(query, str) else query
+        trees = _DIALECT.parser().parse(read_tokens(text), sql)
     except (LanceGatewayError, SqlglotError, ValueError, RecursionError):
         return None
     root = trees[0] if len(trees) == 1 else None

@@ -19,8 +19,9 @@ _COMPARISONS: Final = (
     *(exp.NullSafeEQ, exp.NullSafeNEQ),
 )
 _ARITHMETIC: Final = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod)
-_GROUPING: Final = frozenset(
-    {*_COMPARISONS, *_ARITHMETIC, exp.In, exp.Between, exp.Case, exp.Anonymous, exp.Array, exp.Values}
+_GROUPING: Final = (
+    *(*_COMPARISONS, *_ARITHMETIC),
+    *(exp.In, exp.Between, exp.Case, exp.Anonymous, exp.Array, exp.Values),
 )
 _FUNCTIONS: Final = frozenset({"COALESCE", "GREATEST", "LEAST", "NULLIF", "MAKE_ARRAY"})
 """Functions whose arguments are brought to one type."""
@@ -79,17 +80,14 @@ class Branch:
 
 def find_groups(tree: Tree) -> Iterator[Group]:
     """Yield the groups of a query from the inside out, so that operands have the types that are planned."""
-    for node in reversed(tree.nodes):
-        if type(node) in _GROUPING:
-            yield from _list_groups(node)
+    for node in tree.find_all(*_GROUPING)[::-1]:
+        yield from _list_groups(node)
 
 
 def find_unions(tree: Tree) -> Iterator[Sequence[Branch]]:
     """Yield what each set operation unites, from the inside out, but for those that can't be planned."""
-    for node in reversed(tree.nodes):
-        if isinstance(node, exp.SetOperation) and not isinstance(
-            _skip_brackets(node.parent), exp.SetOperation
-        ):
+    for node in tree.find_all(exp.SetOperation)[::-1]:
+        if not isinstance(_skip_brackets(node.parent), exp.SetOperation):
             queries = list(_list_branches(node))
             branches = [Branch(query, tree.find_outputs(query), _list_items(query)) for query in queries]
             if len({len(branch.fields) for branch in branches}) == 1:
@@ -113,7 +111,7 @@ class Side:
 
 def find_shared_columns(tree: Tree) -> Iterator[Sequence[Side]]:
     """Yield the columns that joins by names compare, each as its sides."""
-    for select in (one for one in reversed(tree.nodes) if isinstance(one, exp.Select)):
+    for select in tree.find_all(exp.Select)[::-1]:
         for join in select.args.get("joins") or ():
             if join.args.get("using") or join.method == "NATURAL":
                 yield from _list_shared_columns(tree, select, join)
@@ -187,9 +185,9 @@ def unify_types(
 def name_literals(tree: Tree) -> Mapping[str, Sequence[exp.Expr]]:
     """Return what columns of VALUES and of other queries are that consist of literals, by their names."""
     found: dict[str, list[exp.Expr]] = {}
-    for alias in tree.root.find_all(exp.Alias):
+    for alias in tree.find_all(exp.Alias):
         found.setdefault(alias.alias.casefold(), []).append(alias.this)
-    for values in tree.root.find_all(exp.Values):
+    for values in tree.find_all(exp.Values):
         above: exp.Expr | None = values
         while above is not None and not above.alias_column_names:
             above = above.parent

@@ -8,8 +8,6 @@ from typing import Final
 
 from sqlglot import exp
 
-from lance_gateway.planner.sql.tree.tree import GAP
-
 AGGREGATES: Final = frozenset(
     {"count", "sum", "min", "max", "avg", "mean", "bool_and", "bool_or", "array_agg", "string_agg", "median"}
     | {"stddev", "stddev_pop", "stddev_samp", "var", "var_pop", "var_population", "var_samp", "var_sample"}
@@ -18,9 +16,6 @@ AGGREGATES: Final = frozenset(
     | {"approx_percentile_cont_with_weight", "percentile_cont", "quantile_cont", "regr_avgx", "regr_avgy"}
     | {"regr_count", "regr_intercept", "regr_r2", "regr_slope", "regr_sxx", "regr_sxy", "regr_syy"}
 )
-SUBQUERIES: Final = rf"\({GAP}(?:select|with)\b"
-"""Texts that may have subqueries."""
-QUANTIFIED: Final = rf"\b(?:in|any|some|all)\b{GAP}(?:\({GAP})+(?:select|with)\b"
 _OF_ROWS: Final = (exp.Exists, exp.Any, exp.All, exp.From, exp.Join, exp.Lateral, exp.CTE, exp.Unnest)
 """Around subqueries that are not values."""
 _ROWS_OF: Final = frozenset({"exists", "any", "some", "all", "unnest"})

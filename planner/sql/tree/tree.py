@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cache, lru_cache
 from types import MappingProxyType
-from typing import Final, Literal, TypeAlias, TypeVar
+from typing import Any, Final, Literal, TypeAlias
 
 import pyarrow as pa
 from sqlglot import exp
@@ -22,7 +22,6 @@ Family: TypeAlias = Literal[
 """Types that rules treat alike; "instant" is a timestamp without a zone, and "zoned" one with a zone."""
 Rule: TypeAlias = "Callable[[Tree], None]"
 """Changes a tree."""
-_R = TypeVar("_R", bound="Callable[[Tree], None]")
 _TESTS: Final[tuple[tuple[Callable[[pa.DataType], bool], Family], ...]] = (
     (pa.types.is_decimal, "decimal"),
     (pa.types.is_floating, "floating"),
@@ -39,34 +38,7 @@ _TESTS: Final[tuple[tuple[Callable[[pa.DataType], bool], Family], ...]] = (
 )
 
 
-GAP: Final = r"(?:\s|--[^\n]*\n|/\*.*?\*/)*+"
-"""Pattern of what may be between two tokens; possessive, or many comments would take exponential time."""
-_CAPITALS: Final = re.compile(r"(?<!\\)[A-Z]+")
-
-
-def for_texts(*patterns: str) -> Callable[[_R], _R]:
-    """Mark a rule as one that changes only texts in which all of some patterns are found.
-
-    A text that concerns no rule is not parsed. What is searched is in small letters, as the pattern is once
-    its capital letters, but for escapes, are made small, and the types of columns
-    and parameters are part of it: they are written before the text, as in
-    `decimal128(10, 2) timestamp[us, tz=europe/berlin] select ..`.
-    """
-
-    def mark(rule: _R) -> _R:
-        small = [_CAPITALS.sub(lambda found: found[0].lower(), pattern) for pattern in patterns]
-        rule.patterns = [re.compile(pattern, re.DOTALL) for pattern in small]  # type: ignore[attr-defined]
-        return rule
-
-    return mark
-
-
-def concerns(rule: Rule, text: str) -> bool:
-    """Return whether a rule may change a text; see `for_texts`."""
-    patterns: Sequence[re.Pattern[str]] = getattr(rule, "patterns", ())
-    return all(pattern.search(text) for pattern in patterns)
-
-
+@lru_cache(maxsize=1024)
 def find_family(kind: pa.DataType) -> Family:
     """Return the family of a type."""
     if pa.types.is_dictionary(kind):
@@ -128,21 +100,21 @@ class Tree:
         self._schemas: dict[str, pa.Schema | None] = {}
         self._types = Types(schemas, parameters, self._plan, {} if operations is None else operations)
         self._nodes: Sequence[exp.Expr] | None = None
-        self._text: str | None = None
+        self._found: dict[tuple[type[exp.Expr], ...], Sequence[exp.Expr]] = {}
 
-    @property
-    def nodes(self) -> Sequence[exp.Expr]:
-        """Return the expressions of the query, the outer ones first."""
-        if self._nodes is None:
-            self._nodes = list(self.root.walk())
-        return self._nodes
+    def find_all(self, *kinds: type[exp.Expr]) -> Sequence[Any]:
+        """Return the expressions of some classes, the outer ones first, before further changes."""
+        found = self._found.get(kinds)
+        if found is None:
+            if self._nodes is None:
+                self._nodes = list(self.root.walk())
+            classes = _list_classes(kinds)
+            found = self._found[kinds] = [node for node in self._nodes if type(node) in classes]
+        return found
 
-    @property
-    def text(self) -> str:
-        """Return the query in SQL."""
-        if self._text is None:
-            self._text = write_sql(self.root)
-        return self._text
+    def find_calls(self, *names: str) -> Sequence[exp.Anonymous]:
+        """Return the calls of some functions, the outer ones first; names are in small letters."""
+        return [call for call in self.find_all(exp.Anonymous) if call.name.casefold() in names]
 
     def replace(self, node: exp.Expr, replacement: exp.Expr) -> None:
         """Put another expression in the place of one, which may be part of it as a copy."""
@@ -160,7 +132,8 @@ class Tree:
         self._types.clear()
 
     def _note_change(self) -> None:
-        self.is_changed, self._nodes, self._text = True, None, None
+        self.is_changed, self._nodes = True, None
+        self._found.clear()
 
     def error(
         self, node: exp.Expr, what: str, kind: type[LanceGatewayError] = InvalidInputError
@@ -273,6 +246,12 @@ class Tree:
             except Exception:  # noqa: BLE001 - the plan of the statement raises what is wrong with it
                 self._schemas[sql] = None
         return self._schemas[sql]
+
+
+@cache
+def _list_classes(kinds: Collection[type[exp.Expr]]) -> frozenset[type[exp.Expr]]:
+    """Return classes with those that are derived from them."""
+    return frozenset(kinds).union(*(_list_classes(tuple(kind.__subclasses__())) for kind in kinds))
 
 
 def _read_same_rows(probe: exp.Select, select: exp.Select, around: exp.Join | None) -> None:

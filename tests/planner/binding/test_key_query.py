@@ -5,7 +5,7 @@ import pytest
 
 from lance_gateway.memwal.errors import InvalidInputError
 from lance_gateway.planner.binding.key_query import KeyQuery, find_key_query
-from lance_gateway.planner.sql.text.tokens import tokenize
+from lance_gateway.planner.sql.tree.dialect import parse_query
 from tests.planner.names import ITEMS, ORDERS, bound
 
 LOOKUPS = [
@@ -111,9 +111,10 @@ def test_the_table_is_the_one_behind_the_name():
 
 
 def test_columns_that_share_a_name_are_left_to_datafusion():
-    text = tokenize("SELECT id FROM orders WHERE id = 1")
+    query = parse_query("SELECT id FROM orders WHERE id = 1")
+    assert query is not None
     for columns, is_lookup in ((["id", "v"], True), (["id", "v", "v"], False)):
-        found = find_key_query(text, ("orders",), table="orders", columns=columns, primary_key=("id",))
+        found = find_key_query(query, ("orders",), table="orders", columns=columns, primary_key=("id",))
         assert (found is not None) is is_lookup
 
 

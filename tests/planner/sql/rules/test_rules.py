@@ -4,9 +4,9 @@ import pyarrow as pa
 import pytest
 from datafusion import SessionContext
 
-from lance_gateway.planner.sql.rules import RULES, _list_read_types, apply_rules
+from lance_gateway.planner.sql.rules import RULES, apply_rules
 from lance_gateway.planner.sql.tree import dialect
-from lance_gateway.planner.sql.tree.tree import Tree, concerns
+from lance_gateway.planner.sql.tree.tree import Tree
 from tests.planner.titled import DATA, Case, read_titled_file
 
 FIXTURES = DATA / "rules"
@@ -60,8 +60,6 @@ def test_a_statement_is_rewritten(rule: str, case: Case, context: SessionContext
     apply(tree)
     assert dialect.write_sql(tree.root) == after
     assert tree.is_changed == (before != after)
-    kinds = map(str, _list_read_types(before, SCHEMAS))
-    assert before == after or concerns(apply, f"{' '.join(kinds)} {before}".lower())
     context.sql(after)
 
 

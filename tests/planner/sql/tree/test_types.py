@@ -103,7 +103,7 @@ def make_tree(context: SessionContext, sql: str, schemas: dict[str, pa.Schema]) 
 
 def compare(tree: Tree) -> Iterator[tuple[str, pa.DataType | None, pa.DataType | None]]:
     """Yield the expressions of a query, with their types that follow and that are planned."""
-    for node in tree.nodes:
+    for node in tree.root.walk():
         found = tree._types.find(node) if isinstance(node, exp.Condition) else None
         if found is not None:
             field = tree.find_field(node)
@@ -187,7 +187,7 @@ def test_a_rule_forgets_the_types_that_it_changes(rule: str, case: Case) -> None
     context = test_same_plans.rules_context()
     schemas = {name: pa.schema(list(columns.items())) for name, columns in test_rules.TABLES.items()}
     tree = make_tree(context, case.parts[0], schemas)
-    for node in tree.nodes:
+    for node in tree.root.walk():
         tree._types.find(node)
     next(one for one in RULES if one.__name__ == rule)(tree)
     fresh = make_tree(context, case.parts[1], schemas)._types
