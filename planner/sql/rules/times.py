@@ -291,6 +291,8 @@ def _choose_unit(
 ) -> Cast | None:
     if kind is not None:
         return partial(cast_to, kind=pa.timestamp(unit)) if find_family(kind) == "date" else None
+    if not literals:
+        return None  # a parameter of an unknown type
     targets = {
         one.to.this if isinstance(one, exp.Cast) else exp.DType.TIMESTAMPTZ if _is_now(one) else None
         for one in literals
