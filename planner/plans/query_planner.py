@@ -24,7 +24,6 @@ from lance_gateway.planner.access.secured_table import SecuredTable
 from lance_gateway.planner.access.visible_catalog import SystemTable, VisibleCatalog
 from lance_gateway.planner.binding.bind import bind
 from lance_gateway.planner.binding.substrait import Bound, bind_plan
-from lance_gateway.planner.binding.tools.postgres_words import to_datafusion_sql
 from lance_gateway.planner.binding.value_types import settle_types
 from lance_gateway.planner.bridge.run_control import RunControl, describe_panics
 from lance_gateway.planner.plans.checks.unplanned_subqueries import NESTED, UNPLANNED, UnplannedSubqueryError
@@ -84,9 +83,8 @@ def bind_and_create(
         telling = note_translation(settings.dialect)
     with telling:
         create = partial(_bind_and_create, create_query, frames, settings, visible, value_types, statement)
-        statement = to_datafusion_sql(statement)
         try:
-            return create(statement)
+            return create()
         except MistakenSubqueryError:
             raise
         except _REFUSALS as error:
@@ -100,7 +98,7 @@ def bind_and_create(
         if not (isinstance(refusal, UnplannedSubqueryError) or NESTED.search(statement)):
             raise refusal
         try:
-            return create(statement, joins_all=True)
+            return create(joins_all=True)
         except _REFUSALS as error:
             if isinstance(refusal, UnplannedSubqueryError):
                 raise UnsupportedError(f"{refusal}; they are not joined here: {error}") from None
@@ -115,14 +113,12 @@ def _bind_and_create(
     settings: SessionSettings,
     visible: VisibleCatalog,
     value_types: tuple[pa.DataType, ...],
-    written: str,
     statement: str,
     *,
     joins_all: bool = False,
 ) -> PreparedQuery:
     bound = bind(statement, visible, schema=settings.schema, user=visible.access.user)
-    # Logs, listings and errors show the statement as it was written.
-    bound = replace(bound, sql=written, joins_all=joins_all, value_types=value_types)
+    bound = replace(bound, joins_all=joins_all, value_types=value_types)
     return _create(create_query, frames, bound, settings, visible)
 
 

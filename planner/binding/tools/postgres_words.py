@@ -9,9 +9,7 @@ from typing import Final
 from sqlglot import exp
 
 from lance_gateway.planner.bridge.types.parameter_types import sql_type
-from lance_gateway.planner.sql.forms import write_forms
 from lance_gateway.planner.sql.forms.calls import fill, list_plain_calls, put
-from lance_gateway.planner.sql.text.tokens import tokenize
 from lance_gateway.planner.sql.tree.dialect import write_sql
 from lance_gateway.planner.sql.tree.tree import Tree
 from lance_gateway.planner.system.catalogs.functions import CATALOG_FUNCTIONS, FUNCTION_NAMES, CatalogFunction
@@ -72,15 +70,6 @@ def postgres_words(tree: Tree) -> None:
             put(tree, whole, new, call.name)
         elif whole is not call:
             tree.replace(whole, call.copy())
-
-
-def to_datafusion_sql(sql: str) -> str:
-    """Return a statement as `postgres_words` writes it.
-
-    Raises:
-        LanceGatewayError: it can't be tokenized, or see there.
-    """
-    return write_forms(tokenize(sql), (postgres_words,)).sql
 
 
 def _write_syntax(tree: Tree, node: exp.Expr) -> None:

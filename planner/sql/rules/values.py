@@ -326,8 +326,8 @@ def _is_tried(node: exp.Expr) -> bool:
 def _may_lose(tree: Tree, node: exp.Expr) -> bool:
     if not isinstance(node, exp.Cast) and (node.name.upper() not in _CALLS or not node.expressions):
         return False
-    if node.find(exp.Column, exp.Parameter, exp.Query) is None:
-        return False  # DataFusion computes constants
+    if _find_source(node).find(exp.Column, exp.Parameter, exp.Query, exp.Anonymous) is None:
+        return False  # DataFusion computes constants before it compares them, but for arrow_cast()
     families = tree.guess_families(_find_source(node))
     losing = _LOSING | {"integer"} if _is_tried(node) else _LOSING
     targets = tree.guess_families(node)

@@ -36,3 +36,8 @@ SELECT id FROM t WHERE greatest(CAST(ts AS TIMESTAMP(3))) = CAST(s AS TIMESTAMP(
 SELECT id FROM p WHERE TRY_CAST(n AS TINYINT) <> 5 AND TRY_CAST(n AS DECIMAL(20, 0)) = 1
 --
 SELECT id FROM p WHERE greatest(TRY_CAST(n AS TINYINT)) <> 5 AND TRY_CAST(n AS DECIMAL(20, 0)) = 1
+
+## constants
+SELECT CAST(4.44 AS DECIMAL(10, 1)) = 4.4, CAST(arrow_cast('4.44', 'Decimal128(5, 2)') AS DECIMAL(10, 1)) = 4.4
+--
+SELECT CAST(4.44 AS DECIMAL(10, 1)) = 4.4, greatest(CAST(arrow_cast('4.44', 'Decimal128(5, 2)') AS DECIMAL(10, 1))) = 4.4
