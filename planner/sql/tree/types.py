@@ -35,7 +35,7 @@ _VALUELESS: Final = frozenset(
     {"ABS", "AVG", "COALESCE", "COUNT", "GREATEST", "LEAST", "MAX", "MIN", "NULLIF", "SUM"}
 )
 """Functions whose type follows from the types of their arguments, and not from constants among them."""
-_CONSTANTS: Final = (exp.Literal, exp.Null, exp.Boolean, exp.Star)
+_CONSTANTS: Final = (exp.Literal, exp.Null, exp.Boolean)
 _INT64_END, _UINT64_END = 1 << 63, 1 << 64
 
 
@@ -127,6 +127,8 @@ class Types:
                 name, operands = node.name.upper(), node.expressions
                 given = [exp.null(), *operands[1:]] if name in _CASTS else operands
                 return self._find_operation(node, given, name)
+            case exp.Window(this=exp.Anonymous() as call):
+                return self._find_operation(node, call.expressions, call.name.upper())
         is_operator = isinstance(node, _OPERATORS)
         return self._find_operation(node, list(node.iter_expressions())) if is_operator else None
 
@@ -141,11 +143,10 @@ class Types:
             rest: on which its type depends, too.
         """
         given: list[pa.DataType | str] = []
-        by_value = isinstance(node, exp.Cast) or (
-            isinstance(node, exp.Anonymous) and _VALUELESS.isdisjoint(rest)
-        )
+        is_call = isinstance(node, exp.Anonymous | exp.Window)
+        by_value = isinstance(node, exp.Cast) or (is_call and _VALUELESS.isdisjoint(rest))
         for operand in operands:
-            if by_value and isinstance(operand, _CONSTANTS):
+            if isinstance(operand, exp.Star) or (by_value and isinstance(operand, _CONSTANTS)):
                 given.append(write_sql(operand))
                 continue
             kind = self.find(operand)
@@ -290,6 +291,8 @@ def _write_probe(node: exp.Expr, operands: Sequence[pa.DataType | str]) -> str:
             sql = f"SELECT CASE {' '.join(branches)} END"
         case exp.Anonymous():
             sql = f"SELECT {node.name}({', '.join(texts)})"
+        case exp.Window():
+            sql = f"SELECT {node.this.name}({', '.join(texts)}) OVER (ORDER BY random())"
         case _:
             shell = node.copy()
             for key, text in zip(("this", "expression"), texts, strict=False):

@@ -57,6 +57,8 @@ EXPRESSIONS = (
     *("(SELECT max(d10) FROM t AS u)", "(SELECT f32 UNION SELECT d10)", "date_trunc('day', us)", "now()"),
     *("date_part('year', us)", "extract(year FROM us)", "ceil(d10)", "power(d10, 2)", "nvl2(i8, d10, f64)"),
     *("row_number() OVER (ORDER BY i8)", "sum(i8) OVER ()", "to_timestamp(s)", "count(*)"),
+    *("lag(d10, 1) OVER (ORDER BY i8)", "ntile(3) OVER (ORDER BY i8)", "avg(d10) OVER ()", "rank() OVER ()"),
+    *("count(*) OVER (PARTITION BY s)", "first_value(s) OVER (ORDER BY i8)", "nth_value(d38, 2) OVER ()"),
 )  # fmt: skip
 QUERIES = (
     "SELECT x.d10 + 1 FROM (SELECT f64 AS d10 FROM t) AS x",
