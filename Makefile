@@ -37,8 +37,7 @@ demo: $(VENV)/.installed ## Ask a table questions while it is written (ONCE=1 en
 	@$(BIN)/python examples/demo.py --root $(DATA) $(if $(filter-out 0,$(ONCE)),--once)
 
 test: $(VENV)/.installed-dev ## Check everything and run every test but the soak (ARGS="-k name")
-	@status=0; $(MAKE) dbt-environment & installing=$$!; \
-	$(MAKE) lint || status=$$?; $(MAKE) jdbc-drivers || true; wait $$installing || true; \
+	@status=0; $(MAKE) lint || status=$$?; $(MAKE) jdbc-drivers || true; \
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not soak" $(ARGS) || status=$$?; exit $$status
 
 test-fast: $(VENV)/.installed-dev ## Run only the tests that take moments
@@ -53,8 +52,8 @@ dbt-environment: $(VENV)/.installed-dev ## Install the dbt that is tested, in an
 superset-environment: $(VENV)/.installed-dev ## Install the Superset that is tested, in an environment of its own
 	@$(BIN)/python -m tests.superset.environment
 
-soak: $(VENV)/.installed-dev ## Run the long random histories against the oracle, and Superset
-	@$(MAKE) superset-environment || true
+soak: $(VENV)/.installed-dev ## Run long random histories, and what needs dbt, Superset, other languages or older drivers
+	@$(MAKE) dbt-environment || true; $(MAKE) superset-environment || true
 	@$(BIN)/python -m pytest -m soak --timeout=0 $(ARGS)
 
 mutants: $(VENV)/.installed-dev ## Change what decides about rows, and see that tests notice (ARGS="lance_gateway.planner.predicates.pruning*")

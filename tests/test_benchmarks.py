@@ -76,6 +76,7 @@ def test_the_families_check_answers_and_write_a_report(data_dir: Path, tmp_path:
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_the_families_with_server_processes_run(data_dir: Path, tmp_path: Path) -> None:
     out = tmp_path / "RESULTS.md"
     run_families(small(data_dir), SERVED, out)

@@ -147,15 +147,15 @@ def _copy_without_manifests(here: Lakeside, target: Path) -> None:
         shutil.rmtree(one / "manifest")
 
 
-KINDS: list[Callable[[Lakeside, Path], None]] = [
+KINDS: list[Any] = [
     _shallow,
-    _shallow_of_tag,
+    pytest.param(_shallow_of_tag, marks=pytest.mark.soak),
     _shallow_of_branch,
     _deep,
-    _copy,
-    _copy_without_regions,
+    pytest.param(_copy, marks=pytest.mark.soak),
+    pytest.param(_copy_without_regions, marks=pytest.mark.soak),
     _copy_with_one_region,
-    _copy_without_manifests,
+    pytest.param(_copy_without_manifests, marks=pytest.mark.soak),
 ]
 
 
@@ -379,7 +379,7 @@ def test_a_merge_that_began_in_the_original_does_not_hold_up_the_copy(here: Lake
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 20))])
 def test_random_histories_of_clones_and_overwritten_tables(root: Path, seed: int) -> None:
     """Each clone goes on as the table; what is in it is what was merged, or all where regions came along."""
     draw, here, name = random.Random(seed), Lakeside(root), "t0"

@@ -1,6 +1,6 @@
 """The environment in which dbt runs: its protobuf is older than that of the gateway.
 
-`python -m tests.dbt.environment` (part of `make test`) makes it from the package index.
+`python -m tests.dbt.environment` (part of `make soak`) makes it from the package index.
 """
 
 import sys

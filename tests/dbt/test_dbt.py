@@ -11,7 +11,7 @@ import pytest
 
 from tests.dbt.conftest import PASSWORD, Dbt, Lake
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.soak, pytest.mark.timeout(900)]
 
 Rows = list[tuple[Any, ...]]
 TABLES = {

@@ -59,7 +59,7 @@ def test_some_statements(writers: WriterProcess) -> None:
 @pytest.mark.parametrize("seed", [11, *(pytest.param(seed, marks=pytest.mark.soak) for seed in (12, 13))])
 def test_known_seeds(writers: WriterProcess, seed: int) -> None:
     """The same statements in every run: what fails here is due to what was changed."""
-    run(writers, seed, statements=1000, per_lake=250)
+    run(writers, seed, statements=500, per_lake=250)
 
 
 @pytest.mark.soak

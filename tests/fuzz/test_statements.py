@@ -59,16 +59,17 @@ def test_some_statements(fuzz_root: Path, open_engine: Callable[[Path], QueryEng
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "seed", [100, *(pytest.param(seed, marks=pytest.mark.soak) for seed in (101, 102, 103))]
+    ("seed", "count"),
+    [(100, 1_000), *(pytest.param(seed, 3_000, marks=pytest.mark.soak) for seed in (101, 102, 103))],
 )
 def test_ten_thousand_statements(
-    fuzz_root: Path, open_engine: Callable[[Path], QueryEngine], seed: int
+    fuzz_root: Path, open_engine: Callable[[Path], QueryEngine], seed: int, count: int
 ) -> None:
     """In four parts, for four workers."""
     engine = open_engine(fuzz_root)
-    statuses = run_all(engine, seed, count=2_500)
-    assert statuses["OK"] > 250
-    assert statuses["INVALID_ARGUMENT"] > 250
+    statuses = run_all(engine, seed, count)
+    assert statuses["OK"] > count // 10
+    assert statuses["INVALID_ARGUMENT"] > count // 10
     assert engine.execute("SELECT count(*) AS n FROM orders").read_all().to_pydict() == {"n": [40]}
 
 

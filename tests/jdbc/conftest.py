@@ -16,8 +16,7 @@ from tests.support.processes.writer_process import WriterProcess
 def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The compiled probes; skips the test, loudly, where JDK or drivers are missing."""
     try:
-        for version in drivers.DRIVERS:
-            drivers.jar(version)
+        drivers.jar(drivers.NEWEST)
         drivers.jdk()
     except drivers.MissingError as error:
         if os.environ.get("CI") == "true":
@@ -28,7 +27,13 @@ def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="session", params=drivers.DRIVERS)
+VERSIONS = [
+    version if version == drivers.NEWEST else pytest.param(version, marks=pytest.mark.soak)
+    for version in drivers.DRIVERS
+]
+
+
+@pytest.fixture(scope="session", params=VERSIONS)
 def jvm(request: pytest.FixtureRequest, classes: Path) -> Iterator[Jvm]:
     """A JVM with each driver in turn."""
     with Jvm(request.param, classes) as process:

@@ -22,7 +22,7 @@ from tests.support.judging.documented import DOCS, read_block
 from tests.support.processes.servers import GatewayProcess
 
 # Compiling Arrow and gRPC for the first time takes minutes.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.slow, pytest.mark.soak, pytest.mark.timeout(1200)]
 
 SOURCES = Path(__file__).parent
 PASSWORD = "correct horse"

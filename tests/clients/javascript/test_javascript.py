@@ -18,7 +18,7 @@ from tests.jdbc.jvm import Facts
 from tests.support.judging.documented import DOCS, read_block
 from tests.support.processes.servers import GatewayProcess
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.soak]
 
 SOURCES = Path(__file__).parent
 PASSWORD = "correct horse"

@@ -51,7 +51,7 @@ def frameworks_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def frameworks_jvm(frameworks_folder: Path, frameworks_url: str) -> Iterator[Jvm]:
     """A JVM with the newest driver and all frameworks; skips the test, loudly, where some is missing."""
-    version = next(iter(drivers.DRIVERS))
+    version = drivers.NEWEST
     try:
         drivers.jar(version)
         drivers.jdk()

@@ -6,7 +6,7 @@ import pytest
 
 from tests.jdbc.jvm import Facts, Jvm
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.soak]
 
 MIGRATIONS = {
     "V1__pages.sql": "-- Its text has a semicolon.\n"

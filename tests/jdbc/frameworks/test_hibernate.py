@@ -4,7 +4,7 @@ import pytest
 
 from tests.jdbc.jvm import Facts, Failure, Jvm
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.soak]
 
 # What fails, and with what text.
 FAILING = {

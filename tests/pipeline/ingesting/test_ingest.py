@@ -97,7 +97,7 @@ def test_where_one_row_does_not_fit_none_is_written(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("writer", [DyingWriter, FailingWriter])
+@pytest.mark.parametrize("writer", [DyingWriter, pytest.param(FailingWriter, marks=pytest.mark.soak)])
 def test_a_task_that_is_tried_again_loses_and_doubles_nothing(
     spark: SparkSession,
     table: LakeTable,

@@ -24,7 +24,7 @@ def jar() -> Path:
     """The newest driver; skips the test, loudly, where it can't be had."""
     try:
         drivers.jdk()
-        return drivers.jar(next(iter(drivers.DRIVERS)))
+        return drivers.jar(drivers.NEWEST)
     except drivers.MissingError as error:
         if os.environ.get("CI") == "true":
             pytest.fail(f"CI=true, and the JDBC test cannot run: {error}", pytrace=False)

@@ -150,9 +150,9 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judged]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(8))
+@pytest.mark.parametrize("part", range(3))
 def test_some_of_all_statements(judged: Judged, part: int) -> None:
-    """There are some twelve thousand of them; each part asks a hundred others."""
+    """Of some twelve thousand, all of which `make soak` asks, each part asks a hundred others."""
     statements = sorted(set(every_statement()))
     for sql in random.Random(part).sample(statements, 100):
         judged.check(sql)

@@ -6,7 +6,20 @@ from lance_gateway.planner.sql.subqueries.rewriting import _BESIDE, _ENDS, _NEST
 
 PATTERNS = {"beside": _BESIDE, "ends": _ENDS, "nested": _NESTED}
 # Repeated, they keep a pattern from ending where it has begun.
-PARTS = ("/**/", "--\n", "/*", "a\n", "(", "( ", "in (", "select (", "select ", ") /**/ ", "as (", "order by ")
+PARTS = (
+    "/**/",
+    "--\n",
+    "/*",
+    "a\n",
+    "(",
+    "( ",
+    "in (",
+    "select (",
+    "select ",
+    ") /**/ ",
+    "as (",
+    "order by ",
+)
 
 
 @pytest.mark.slow
