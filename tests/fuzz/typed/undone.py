@@ -2,7 +2,7 @@
 
     python -m tests.fuzz.typed.undone [--mend NAME] [--statements N] [--seed N] [--all]
 
-A machine asks only what concerns the mend, by the patterns that the mend itself has, unless `--all` is given.
+A machine asks only what concerns the mend, by the words of a text, unless `--all` is given.
 A mismatch counts if the same statements have none with the mend in its place.
 """
 
@@ -24,13 +24,16 @@ from datafusion import SessionConfig
 
 from lance_gateway.execnodes.storage import source
 from lance_gateway.memwal.base.repeated_rows import KeyHistory
+from lance_gateway.planner.binding import bind
 from lance_gateway.planner.plans import contexts, dataframes
 from lance_gateway.planner.plans.checks import mistaken_plans
 from lance_gateway.planner.predicates import row_filter
+from lance_gateway.planner.sql import rules
 from lance_gateway.planner.sql.forms import FORMS
 from lance_gateway.planner.sql.rules import RULES
 from lance_gateway.planner.sql.subqueries.rewriting import JoinedStatement, join_subqueries
 from lance_gateway.planner.tables.sources import log_tail
+from tests.fuzz.typed.concerns import CONCERNS
 from tests.fuzz.typed.functions import functions
 from tests.fuzz.typed.judges import Postgres, find_postgres, serve_postgres
 from tests.fuzz.typed.operators import OPERATORS
@@ -62,7 +65,7 @@ class Mend:
         """Leave it out of this process for a while."""
         with ExitStack() as stack:
             for owner, name, value in self.changes:
-                stack.enter_context(patch.object(owner, name, value, create=True))
+                stack.enter_context(patch.object(owner, name, value))
             yield
 
     def concerns(self, text: str) -> bool:
@@ -141,10 +144,14 @@ def list_mends() -> Mapping[str, Mend]:
 
 def _iterate_mends() -> Iterator[Mend]:
     for rule in (*RULES, *FORMS):
-        changes: list[_Change] = [(rule, "patterns", (_NEVER,))]
+        changes: list[_Change] = [
+            (rules, "RULES", tuple(one for one in RULES if one is not rule)),
+            (bind, "FORMS", tuple(one for one in FORMS if one is not rule)),
+        ]
         if rule.__name__ == "constant_sides":
             changes.append(_without_check(r"\bjoin\b"))  # which refuses what the rule has left
-        yield Mend(rule.__name__, changes, getattr(rule, "patterns", ()))
+        patterns = CONCERNS.get(rule.__name__, ())
+        yield Mend(rule.__name__, changes, [re.compile(one, re.DOTALL) for one in patterns])
     for name, pattern, parts in _CHECKS:
         yield Mend(name, parts, [re.compile(pattern, re.DOTALL)])
 
