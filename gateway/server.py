@@ -10,6 +10,7 @@ from google.protobuf.message import Message
 from pyarrow import flight
 
 from lance_gateway.gateway.auth.calls import NO_HEADERS, CallHeaders, CallMiddleware, RpcObserver, Security
+from lance_gateway.gateway.config.sections.limits import LimitsSection
 from lance_gateway.gateway.execution.cancellation import Cancellation
 from lance_gateway.gateway.execution.endpoints import Endpoints
 from lance_gateway.gateway.execution.preparation import Preparation
@@ -26,7 +27,6 @@ from lance_gateway.gateway.peers.peer_identity import NO_ACCESS, PEER
 from lance_gateway.gateway.protocol.commands import Action, Call, Command, Exchange, Family, Ticket, Upload
 from lance_gateway.gateway.protocol.errors import find_status, translate_error
 from lance_gateway.gateway.protocol.identity import ANONYMOUS
-from lance_gateway.gateway.protocol.limits import Limits
 from lance_gateway.gateway.protocol.open_uploads import (
     CrowdWatch,
     OpenUploads,
@@ -74,6 +74,7 @@ class GatewayServer(flight.FlightServerBase):
         port: port to listen on; 0 takes any free one, see `port`.
         security: authentication and access; by default every caller sees everything.
         limits: how much is done at once, remembered and sent.
+        query_history: how many statements that have ended are remembered.
         observers: of every statement.
         on_call_finished: observes every call but handshakes, its stream included.
         rpc_observers: of calls while their headers are read, by method.
@@ -93,16 +94,17 @@ class GatewayServer(flight.FlightServerBase):
         port: int = 0,
         *,
         security: Security | None = None,
-        limits: Limits | None = None,
+        limits: LimitsSection | None = None,
+        query_history: int = 1000,
         observers: Sequence[QueryObserver] = (),
         on_call_finished: CallObserver = ignore_call,
         rpc_observers: Mapping[flight.FlightMethod, Sequence[RpcObserver]] = MappingProxyType({}),
         forwarded: ForwardedRows | None = None,
     ) -> None:
-        limits = limits or Limits()
+        limits = limits or LimitsSection()
         self._max_message_bytes = max_bytes = limits.max_message_bytes
         self._security = security or Security()
-        self.queries = Queries(limits, observers, is_remote=engine.is_remote)
+        self.queries = Queries(limits, observers, is_remote=engine.is_remote, history=query_history)
         self.sessions = Sessions(
             limits,
             lambda schema, call: engine.visible_catalog(call.access).has_schema(schema),
@@ -144,7 +146,7 @@ class GatewayServer(flight.FlightServerBase):
             SqlInfo(
                 streams,
                 writes=engine.catalog.writing is not None,
-                transaction_seconds=limits.transaction_idle_seconds,
+                transaction_seconds=limits.transaction_idle,
                 on_asked=self.sessions.offer,
             ),
             self.sessions,
@@ -171,7 +173,7 @@ class GatewayServer(flight.FlightServerBase):
             middleware={calls.name: calls},
             **self._security.tls,
         )
-        self._watch = UploadWatch(uploads, limits.upload_timeout_seconds, self.port, self._list_busy_peers)
+        self._watch = UploadWatch(uploads, limits.upload_timeout, self.port, self._list_busy_peers)
         self._crowd = CrowdWatch(
             self.port,
             lambda: self._list_busy_peers() | uploads.list_busy_peers() | self.transactions.list_peers(),

@@ -24,8 +24,9 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
+from lance_gateway.gateway.config.sections.limits import LimitsSection
 from lance_gateway.gateway.protocol.commands import Action, Call, Handler
-from lance_gateway.gateway.protocol.limits import ExpiringCache, Limits
+from lance_gateway.gateway.protocol.expiring_cache import ExpiringCache
 from lance_gateway.memwal.errors import InvalidInputError, NotFoundError, PreconditionError
 from lance_gateway.memwal.storage.table_names import MAIN_SCHEMA
 from lance_gateway.planner.access.unknown_names import unknown_schema_error
@@ -182,15 +183,13 @@ class Sessions:
 
     def __init__(
         self,
-        limits: Limits,
+        limits: LimitsSection,
         has_schema: Callable[[str, Call], bool] = lambda schema, _: schema == MAIN_SCHEMA,
     ) -> None:
         self._has_schema = has_schema
         self.on_closed: Callable[[str], None] = lambda _: None
         """Is told of each session that its client closes."""
-        self._sessions: ExpiringCache[str, Session] = ExpiringCache(
-            limits.max_sessions, limits.session_idle_seconds
-        )
+        self._sessions: ExpiringCache[str, Session] = ExpiringCache(limits.max_sessions, limits.session_idle)
 
     def watch(self, on_left: Callable[[str], None]) -> None:
         """Tell of each session that was idle too long, or made room for others."""

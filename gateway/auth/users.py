@@ -35,8 +35,8 @@ from pydantic import Field
 
 from lance_gateway.gateway.auth.credentials import Basic, Throttle, UnauthenticatedError
 from lance_gateway.gateway.auth.files import Strict, read_text, read_toml
+from lance_gateway.gateway.protocol.expiring_cache import ExpiringCache
 from lance_gateway.gateway.protocol.identity import MAX_NAME_LENGTH, Identity, check_name
-from lance_gateway.gateway.protocol.limits import ExpiringCache
 from lance_gateway.memwal.errors import InvalidInputError, UnavailableError
 
 

@@ -32,7 +32,7 @@ from lance_gateway.gateway.protocol.commands import (
     encode_settings,
     new_statement_id,
 )
-from lance_gateway.gateway.protocol.limits import ExpiringCache
+from lance_gateway.gateway.protocol.expiring_cache import ExpiringCache
 from lance_gateway.gateway.protocol.sql_types import describe_result_schema
 from lance_gateway.gateway.protocol.wire import decode, unpack
 from lance_gateway.memwal.errors import InvalidInputError, NotFoundError

@@ -12,10 +12,11 @@ from uuid import UUID
 import pyarrow as pa
 from pyarrow import flight
 
+from lance_gateway.gateway.config.sections.limits import LimitsSection
 from lance_gateway.gateway.execution.batches import OptionalStream, align_batch, read_batches
 from lance_gateway.gateway.execution.query import Query
 from lance_gateway.gateway.protocol.commands import Call
-from lance_gateway.gateway.protocol.limits import ExpiringCache, Limits
+from lance_gateway.gateway.protocol.expiring_cache import ExpiringCache
 from lance_gateway.memwal.errors import InvalidInputError, NotFoundError
 from lance_gateway.planner.bridge.distance_functions import is_vector_type
 from lance_gateway.planner.bridge.types.plain_types import are_comparable, normalize_layout, plain_type
@@ -129,7 +130,11 @@ class Bindings:
 
 
 def read_parameters(
-    reader: flight.MetadataRecordBatchReader, bound: pa.Schema, call: Call, schema: pa.Schema, limits: Limits
+    reader: flight.MetadataRecordBatchReader,
+    bound: pa.Schema,
+    call: Call,
+    schema: pa.Schema,
+    limits: LimitsSection,
 ) -> pa.Table:
     """Read bound parameters, in the types of the statement: a column for each, one row for each execution.
 
@@ -155,7 +160,7 @@ def read_parameters(
 class _Size:
     """Counts bound rows, and the bytes that they take when they are cast."""
 
-    def __init__(self, schema: pa.Schema, limits: Limits) -> None:
+    def __init__(self, schema: pa.Schema, limits: LimitsSection) -> None:
         self._schema = schema
         self._limits = limits
         self._rows = 0
@@ -205,7 +210,7 @@ def read_typed_parts(
     call: Call,
     query: Query,
     schema: pa.Schema,
-    limits: Limits,
+    limits: LimitsSection,
 ) -> Iterator[pa.Table]:
     """Read bound parameters in parts, cast to the types of the statement; every part has rows.
 
@@ -279,7 +284,7 @@ def iterate_rows(parameters: pa.Table | None) -> Iterator[tuple[pa.Scalar, ...]]
         yield tuple(column[row] for column in columns)
 
 
-def restore_parameters(table: pa.Table, schema: pa.Schema, limits: Limits) -> pa.Table:
+def restore_parameters(table: pa.Table, schema: pa.Schema, limits: LimitsSection) -> pa.Table:
     """Return the bound parameters of a handle or a ticket, in the types of the statement.
 
     Args:

@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TypeVar
 
+from lance_gateway.gateway.config.sections.limits import LimitsSection
 from lance_gateway.gateway.execution.detached import DetachedSteps
 from lance_gateway.gateway.execution.query import Query, QueryState, serve_in_this_thread, stop_serving
 from lance_gateway.gateway.protocol.commands import Call, new_statement_id
 from lance_gateway.gateway.protocol.errors import QueryCancelledError, QueryTimeoutError
-from lance_gateway.gateway.protocol.limits import Limits
 from lance_gateway.memwal.errors import LanceGatewayError, NotFoundError, UnavailableError
 from lance_gateway.planner.engine import (
     SessionSettings,
@@ -45,6 +45,7 @@ class Queries:
         limits: how many run and wait, and for how long.
         observers: of each statement.
         is_remote: whether what they read may keep a thread waiting that nothing interrupts.
+        history: how many that have ended are remembered.
 
     Attributes:
         limits: as given.
@@ -53,12 +54,13 @@ class Queries:
 
     def __init__(
         self,
-        limits: Limits | None = None,
+        limits: LimitsSection | None = None,
         observers: Sequence[QueryObserver] = (),
         *,
         is_remote: bool = False,
+        history: int = 1000,
     ) -> None:
-        self.limits = limits or Limits()
+        self.limits = limits or LimitsSection()
         self.is_remote = is_remote
         self._detached = DetachedSteps()
         # Those with nothing to say need not be asked for every statement.
@@ -73,7 +75,7 @@ class Queries:
         self._waiting = 0
         self._patient = 0
         """Statements that wait without an end, and count for no limit."""
-        self._finished: deque[Query] = deque(maxlen=self.limits.query_history)
+        self._finished: deque[Query] = deque(maxlen=history)
         self._redeemed: OrderedDict[str, None] = OrderedDict()
         self._readings = itertools.count(1)
         self._stopping: LanceGatewayError | None = None
@@ -326,7 +328,7 @@ class Queries:
             raise query.control.error
         query.started_at = datetime.now(UTC)
         query.state = QueryState.RUNNING
-        seconds = limits.query_timeout_seconds
+        seconds = limits.query_timeout
         own = query.settings.query_timeout_ms / 1000
         if own:
             seconds = min(own, seconds) if seconds else own
@@ -346,7 +348,7 @@ class Queries:
 
     def _take_slot(self, query: Query) -> None:
         """Wait for a free slot. The caller holds the lock."""
-        most, patience = self.limits.max_concurrent_queries, self.limits.queue_timeout_seconds
+        most, patience = self.limits.max_concurrent_queries, self.limits.queue_timeout
         if len(self._holders) >= most:
             if self._waiting >= self.limits.max_queued_queries:
                 raise UnavailableError(

@@ -22,7 +22,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from pathlib import Path
 from typing import TypeAlias
 
-from lance_gateway.gateway.protocol.limits import Limits
+from lance_gateway.gateway.config.sections.limits import LimitsSection
 from lance_gateway.memwal.errors import UnavailableError
 
 logger = logging.getLogger(__name__)
@@ -91,7 +91,7 @@ class OpenUploads:
         clock: seconds, never going back.
     """
 
-    def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, limits: LimitsSection, clock: Callable[[], float] = time.monotonic) -> None:
         self._limits = limits
         self._clock = clock
         self._lock = threading.Lock()
@@ -150,7 +150,7 @@ class OpenUploads:
 
     def count_late(self) -> int:
         """Return the number of streams that have waited longer than they may."""
-        seconds = self._limits.upload_timeout_seconds
+        seconds = self._limits.upload_timeout
         with self._lock:
             until = self._clock() - seconds
             waiting = [upload.waiting_since for upload in self._open if upload.waiting_since is not None]

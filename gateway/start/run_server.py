@@ -33,7 +33,6 @@ from lance_gateway.gateway.observability import statements
 from lance_gateway.gateway.observability.gauges import WorkerCounts, WriteEvents
 from lance_gateway.gateway.observability.system_tables import SystemSettings, SystemWorkers
 from lance_gateway.gateway.peers.forwarding import ForwardedRows
-from lance_gateway.gateway.protocol.limits import Limits
 from lance_gateway.gateway.server import GatewayServer
 from lance_gateway.gateway.start.machine import count_cores
 from lance_gateway.gateway.start.observability import Observability
@@ -144,14 +143,6 @@ def serve(loaded: Loaded) -> None:
         os._exit(0)
 
 
-def create_limits(config: GatewayConfig) -> Limits:
-    """Return the limits of the server."""
-    values = {**config.limits.model_dump(), "query_history": config.observability.query_history}
-    return Limits(
-        **{field.name: values[field.name.removesuffix("_seconds")] for field in dataclasses.fields(Limits)}
-    )
-
-
 def find_listening_problem(host: str, port: int) -> str | None:
     """Return why an address cannot be listened on; None if it can."""
     try:
@@ -197,7 +188,8 @@ def _start(
             host,
             port,
             security=security,
-            limits=create_limits(config),
+            limits=config.limits,
+            query_history=config.observability.query_history,
             observers=[*observability.list_query_observers(), *([] if ahead is None else [ahead])],
             on_call_finished=observability.metrics.on_call_finished,
             rpc_observers=observability.map_rpc_observers(),

@@ -241,7 +241,7 @@ class Followers:
     def follow(self, statement: Follow, query: Query, call: Call) -> Generator[tuple[pa.RecordBatch, bytes]]:
         """Yield the changes of a table, without an end; see `EndlessStatement.follow`."""
         nothing = pa.RecordBatch.from_pylist([], statement.schema)
-        heartbeat = self._queries.limits.follow_heartbeat_seconds
+        heartbeat = self._queries.limits.follow_heartbeat
         since, token = statement.followed.since, ""
 
         def check() -> None:

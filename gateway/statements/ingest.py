@@ -14,11 +14,11 @@ from typing import Literal, TypeAlias
 import pyarrow as pa
 from pyarrow import flight
 
+from lance_gateway.gateway.config.sections.limits import LimitsSection
 from lance_gateway.gateway.execution.batches import align_batch, read_batches, read_schema
 from lance_gateway.gateway.execution.query import Query
 from lance_gateway.gateway.execution.updates import Updates, encode_update_result
 from lance_gateway.gateway.protocol.commands import Call, Handler, Upload
-from lance_gateway.gateway.protocol.limits import Limits
 from lance_gateway.gateway.statements.session.temporary import SessionTables
 from lance_gateway.memwal.columns.blobs import BLOB_ENCODING, is_blob_struct
 from lance_gateway.memwal.creating import list_key_columns
@@ -139,7 +139,7 @@ class Ingestion:
     """The command family with one command."""
 
     def __init__(
-        self, engine: QueryEngine, updates: Updates, limits: Limits, temporary: SessionTables
+        self, engine: QueryEngine, updates: Updates, limits: LimitsSection, temporary: SessionTables
     ) -> None:
         self._temporary = temporary
         self._engine = engine
@@ -289,7 +289,7 @@ def derive_columns(schema: pa.Schema) -> pa.Schema:
 
 
 def decode_batches(
-    batches: Iterator[pa.RecordBatch], schema: pa.Schema, limits: Limits
+    batches: Iterator[pa.RecordBatch], schema: pa.Schema, limits: LimitsSection
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows in plain types, large batches in pieces; whether NULL may be there, the table says.
 

@@ -16,7 +16,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from lance_gateway.gateway.protocol.limits import Limits
+from lance_gateway.gateway.config.sections.limits import LimitsSection
 from lance_gateway.gateway.protocol.open_uploads import Peer, parse_peer
 from lance_gateway.memwal.errors import NotFoundError, PreconditionError, ResourcesExhaustedError
 from lance_gateway.planner.engine import QueryEngine
@@ -66,7 +66,7 @@ class OpenTransactions:
     def __init__(
         self,
         engine: QueryEngine,
-        limits: Limits,
+        limits: LimitsSection,
         is_busy: Callable[[Transaction], bool] = lambda _: False,
         list_connected: Callable[[], Collection[Peer] | None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
@@ -212,7 +212,7 @@ class OpenTransactions:
     def end_idle(self) -> None:
         """Roll back transactions that were idle too long, and forget those that nobody asks for."""
         now, limits = self._clock(), self._limits
-        shortest = min(_GONE_SECONDS, limits.transaction_idle_seconds)
+        shortest = min(_GONE_SECONDS, limits.transaction_idle)
         with self._lock:
             ages = [(chain, one, now - one.used_at) for chain, one in self._entries.items()]
         idle = [(chain, one, seconds) for chain, one, seconds in ages if seconds > shortest]
@@ -221,16 +221,15 @@ class OpenTransactions:
             transaction = entry.transaction
             if self._is_busy(transaction):
                 entry.used_at = now
-            elif seconds > limits.session_idle_seconds:
+            elif seconds > limits.session_idle:
                 with self._lock:
                     self._drop(chain)
                 transaction.roll_back()
             elif transaction.is_fresh or transaction.is_over:
                 continue  # It holds nothing.
-            elif seconds > limits.transaction_idle_seconds:
+            elif seconds > limits.transaction_idle:
                 transaction.roll_back(
-                    f"it was idle for more than {limits.transaction_idle_seconds:g} s, and nothing of it was "
-                    "written"
+                    f"it was idle for more than {limits.transaction_idle:g} s, and nothing of it was written"
                 )
             elif connected is not None and parse_peer(entry.last_peer) not in connected:
                 transaction.roll_back("its client's connection ended, and nothing of it was written")

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
+from lance_gateway.gateway.config.sections.limits import LimitsSection
 from lance_gateway.gateway.execution.running_queries import Queries
 from lance_gateway.gateway.execution.streams import Streams, slice_batch
 from lance_gateway.gateway.protocol.commands import Call
 from lance_gateway.gateway.protocol.identity import ANONYMOUS
-from lance_gateway.gateway.protocol.limits import Limits
 from lance_gateway.memwal.errors import CorruptDataError, UnavailableError
 from lance_gateway.planner.access.rights import FULL_ACCESS
 from lance_gateway.planner.scans.settings import SessionSettings
@@ -53,7 +53,7 @@ def test_batches_of_vectors_stay_below_four_mebibytes_on_the_wire(wire: flight.F
     text = "SELECT range(0, 1024) AS vector FROM orders"
     reader = rpc.stream(wire, sql.CommandStatementQuery(query=text))
     sizes = [pa.ipc.get_record_batch_size(chunk.data) for chunk in reader]
-    assert max(sizes) <= Limits().max_batch_bytes < 4 * MIB
+    assert max(sizes) <= LimitsSection().max_batch_bytes < 4 * MIB
     assert sum(sizes) > 1000 * 1024 * 8
 
 

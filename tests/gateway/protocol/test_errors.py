@@ -12,8 +12,8 @@ import pytest
 from adbc_driver_manager import AdbcStatusCode
 from pyarrow import flight
 
+from lance_gateway.gateway.config.sections.limits import LimitsSection
 from lance_gateway.gateway.protocol.errors import to_client_error, translate_errors
-from lance_gateway.gateway.protocol.limits import Limits
 from lance_gateway.gateway.server import GatewayServer
 from lance_gateway.memwal.errors import (
     CorruptDataError,
@@ -217,7 +217,7 @@ def exchange(client: flight.FlightClient) -> None:
 def test_a_message_beyond_a_size_is_refused_unread(lake: Path) -> None:
     long = f"SELECT '{'x' * 2000}' AS text"
     with (
-        serving(lake, limits=Limits(max_message_bytes=1000)) as server,
+        serving(lake, limits=LimitsSection(max_message_bytes=1000)) as server,
         flight.FlightClient(f"grpc://127.0.0.1:{server.port}") as client,
     ):
         for attempt in (

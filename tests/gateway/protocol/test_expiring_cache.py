@@ -2,7 +2,7 @@
 
 import pytest
 
-from lance_gateway.gateway.protocol.limits import ExpiringCache
+from lance_gateway.gateway.protocol.expiring_cache import ExpiringCache
 from lance_gateway.memwal.errors import InvalidInputError
 
 

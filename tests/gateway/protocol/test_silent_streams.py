@@ -14,7 +14,7 @@ import pytest
 from pyarrow import flight
 
 from lance_gateway.gateway.auth.gateway_tokens import create_token
-from lance_gateway.gateway.protocol.limits import Limits
+from lance_gateway.gateway.config.sections.limits import LimitsSection
 from lance_gateway.gateway.protocol.open_uploads import OpenUploads, close_quiet_connections, parse_peer
 from lance_gateway.memwal.errors import UnavailableError
 from lance_gateway.protos import flight_sql_pb2 as sql
@@ -199,7 +199,7 @@ def first_message(command: bytes, schema: pa.Schema) -> bytes:
 
 class TestCounting:
     def test_a_stream_counts_while_it_waits(self) -> None:
-        uploads = OpenUploads(Limits(max_waiting_uploads=2, max_user_waiting_uploads=1))
+        uploads = OpenUploads(LimitsSection(max_waiting_uploads=2, max_user_waiting_uploads=1))
         first = uploads.open("ann")
         with pytest.raises(UnavailableError, match="1 streams of user 'ann' wait"):
             uploads.open("ann")
@@ -214,7 +214,7 @@ class TestCounting:
         assert len(uploads) == 0
 
     def test_a_stream_that_ended_twice_is_counted_once(self) -> None:
-        uploads = OpenUploads(Limits(max_waiting_uploads=1))
+        uploads = OpenUploads(LimitsSection(max_waiting_uploads=1))
         uploads.open(None).close()
         ended = uploads.open(None)
         ended.close()
@@ -224,7 +224,7 @@ class TestCounting:
             uploads.open(None)
 
     def test_a_stream_is_late_when_it_has_waited_too_long(self, clock: Clock) -> None:
-        uploads = OpenUploads(Limits(upload_timeout_seconds=60.0), clock)
+        uploads = OpenUploads(LimitsSection(upload_timeout=60.0), clock)
         upload = uploads.open(None)
         clock.now += 59.9
         assert uploads.count_late() == 0

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from lance_gateway.gateway.protocol.limits import Limits
+from lance_gateway.gateway.config.sections.limits import LimitsSection
 from lance_gateway.gateway.protocol.open_uploads import Peer, list_connected_peers
 from lance_gateway.gateway.server import GatewayServer
 from lance_gateway.gateway.statements.open_transactions import OpenTransactions
@@ -20,7 +20,7 @@ from tests.gateway.conftest import serving
 from tests.gateway.rpc import COMMIT, ROLLBACK, begin, end
 from tests.support.lake.written import make_notes
 
-LIMITS = Limits(max_transaction_bytes=4000, max_open_transaction_bytes=6000)
+LIMITS = LimitsSection(max_transaction_bytes=4000, max_open_transaction_bytes=6000)
 UNKNOWN = b"\0" * 24
 _NAMES = (f"notes{number}" for number in count(1))
 
@@ -206,7 +206,7 @@ class TestOpenTransactions:
 
     @pytest.fixture
     def transactions(self, server: GatewayServer, now: list[float]) -> Iterator[OpenTransactions]:
-        limits = Limits(max_transactions=3, max_user_transactions=2, transaction_idle_seconds=60)
+        limits = LimitsSection(max_transactions=3, max_user_transactions=2, transaction_idle=60)
         opened = OpenTransactions(
             server.transactions._engine,
             limits,

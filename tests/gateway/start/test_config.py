@@ -12,8 +12,6 @@ from lance_gateway.gateway.config import Flag, load
 from lance_gateway.gateway.config.effective_values import render_reference
 from lance_gateway.gateway.config.loader import ConfigError
 from lance_gateway.gateway.config.schema import choose_http_port
-from lance_gateway.gateway.protocol.limits import Limits
-from lance_gateway.gateway.start.run_server import create_limits
 from lance_gateway.memwal.quantities import parse_seconds, parse_size
 
 PROGRAM = str(Path(sys.executable).with_name("lance-gateway"))
@@ -102,9 +100,6 @@ class TestLayers:
 
     def test_sizes(self) -> None:
         assert [parse_size(value) for value in ("64MiB", "1kB", "7", 7)] == [64 << 20, 1000, 7, 7]
-
-    def test_the_defaults_of_limits_are_those_of_the_server(self) -> None:
-        assert create_limits(load([ROOT]).config) == Limits()
 
     @pytest.mark.parametrize(
         ("chosen", "flight_port", "port"),

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from lance_gateway.gateway.protocol.limits import Limits
+from lance_gateway.gateway.config.sections.limits import LimitsSection
 from lance_gateway.gateway.server import GatewayServer
 from lance_gateway.planner.plans.dataframes import Frames
 from lance_gateway.protos import flight_sql_pb2 as sql
@@ -212,7 +212,7 @@ def test_a_query_is_no_update(wire: flight.FlightClient) -> None:
 
 def test_parameters_beyond_a_size_are_refused(lake: Path) -> None:
     with (
-        serving(lake, limits=Limits(max_bound_bytes=1000)) as server,
+        serving(lake, limits=LimitsSection(max_bound_bytes=1000)) as server,
         flight.FlightClient(f"grpc://127.0.0.1:{server.port}") as client,
     ):
         handle = rpc.prepare(client, LOOKUP).prepared_statement_handle

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from pyarrow import flight
 
 from lance_gateway.gateway.cli.client import GatewayClient
+from lance_gateway.gateway.config.sections.limits import LimitsSection
 from lance_gateway.gateway.protocol.commands import Call
 from lance_gateway.gateway.protocol.identity import ANONYMOUS
-from lance_gateway.gateway.protocol.limits import Limits
 from lance_gateway.gateway.sessions import DEFAULTS, Sessions
 from lance_gateway.gateway.statements.session.statements import SessionStatements
 from lance_gateway.memwal.errors import LanceGatewayError
@@ -325,7 +325,7 @@ FRAGMENTS = (
 )
 @settings(max_examples=300, deadline=None)
 def test_any_text_is_read_or_refused(word: str, fragments: list[str]) -> None:
-    sessions = Sessions(Limits())
+    sessions = Sessions(LimitsSection())
     call = Call("peer", ANONYMOUS, FULL_ACCESS, None, DEFAULTS, lambda _name, _value: None, lambda: False)
     sql = " ".join([word, *fragments])
     try:

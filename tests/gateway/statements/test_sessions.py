@@ -11,9 +11,9 @@ import pytest
 from pyarrow import flight
 
 from lance_gateway.gateway.cli.client import GatewayClient
+from lance_gateway.gateway.config.sections.limits import LimitsSection
 from lance_gateway.gateway.protocol.commands import Call
 from lance_gateway.gateway.protocol.identity import ANONYMOUS, Identity
-from lance_gateway.gateway.protocol.limits import Limits
 from lance_gateway.gateway.sessions import COOKIE, OFFER, Sessions, read_session
 from lance_gateway.memwal.errors import InvalidInputError, NotFoundError
 from lance_gateway.planner.access.rights import FULL_ACCESS
@@ -255,7 +255,7 @@ def test_other_cookies_are_no_session(uri: str) -> None:
 @pytest.fixture
 def sessions() -> Sessions:
     """A place for two sessions."""
-    return Sessions(Limits(max_sessions=2))
+    return Sessions(LimitsSection(max_sessions=2))
 
 
 class _Session:

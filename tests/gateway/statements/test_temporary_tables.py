@@ -16,8 +16,8 @@ from pyarrow import flight
 from lance_gateway.gateway.auth.calls import Security
 from lance_gateway.gateway.auth.policy import parse_policy
 from lance_gateway.gateway.cli.client import GatewayClient
+from lance_gateway.gateway.config.sections.limits import LimitsSection
 from lance_gateway.gateway.protocol.identity import ANONYMOUS
-from lance_gateway.gateway.protocol.limits import Limits
 from lance_gateway.gateway.server import GatewayServer
 from lance_gateway.planner.engine import QueryEngine
 from lance_gateway.planner.tables.local.temporary import TemporaryOptions, TemporaryTables
@@ -210,7 +210,7 @@ def test_metadata_lists_them_for_their_session_alone(one: Any, other: Any) -> No
 
 
 def test_they_go_with_their_session(tmp_path: Path) -> None:
-    with serving(tmp_path, limits=Limits(max_sessions=1)) as server:
+    with serving(tmp_path, limits=LimitsSection(max_sessions=1)) as server:
         with open_connection(uri_of(server)) as closed:
             run(closed, "CREATE TEMP TABLE t AS SELECT 1 AS i")
             assert list_files(tmp_path / "temporary")

@@ -1,12 +1,10 @@
-"""Limits of a server, and the cache of state that clients leave between calls."""
+"""The cache of state that clients leave between calls."""
 
-import dataclasses
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from lance_gateway.memwal.errors import InvalidInputError
@@ -111,51 +109,3 @@ class ExpiringCache(Generic[Key, Value]):
             if now - used <= self._idle_seconds:
                 return
             self._left.append(self._entries.popitem(last=False)[0])
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The limits of a server, which `gateway.config.schema` explains; 0 is no limit where it is allowed."""
-
-    max_concurrent_queries: int = 64
-    max_queued_queries: int = 1024
-    queue_timeout_seconds: float = 30.0
-    query_timeout_seconds: float = 0.0
-    max_result_rows: int = 0
-    max_result_bytes: int = 0
-    # A gRPC message of 4 MiB, where some clients stop, also holds the header of the batch.
-    max_batch_bytes: int = (4 << 20) - (64 << 10)
-    # The text of a statement comes back in its ticket and its handle, and clients limit what they receive.
-    max_message_bytes: int = 4 << 20
-    max_bound_rows: int = 1_000_000
-    max_bound_bytes: int = 64 << 20
-    max_sessions: int = 10_000
-    session_idle_seconds: float = 12 * 3600.0
-    max_prepared_statements: int = 4096
-    max_transactions: int = 10_000
-    max_user_transactions: int = 5_000
-    max_transaction_bytes: int = 64 << 20
-    max_open_transaction_bytes: int = 512 << 20
-    transaction_idle_seconds: float = 600.0
-    max_waiting_uploads: int = 512
-    max_user_waiting_uploads: int = 256
-    upload_timeout_seconds: float = 300.0
-    query_history: int = 1000
-    max_followers: int = 64
-    follow_heartbeat_seconds: float = 5.0
-
-    def __post_init__(self) -> None:
-        zero_allowed = {
-            "max_queued_queries",
-            "queue_timeout_seconds",
-            "query_timeout_seconds",
-            "max_result_rows",
-            "max_result_bytes",
-            "upload_timeout_seconds",
-            "query_history",
-        }
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            least = "0 or more" if field.name in zero_allowed else "more than 0"
-            if value < 0 or (value == 0 and field.name not in zero_allowed):
-                raise InvalidInputError(f"the limit {field.name} is {value}: choose {least}")
