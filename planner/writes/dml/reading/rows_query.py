@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 from datafusion import DataFrame, SessionContext
@@ -38,7 +38,8 @@ from lance_gateway.planner.plans.forms.json_types import mark_json, type_json
 from lance_gateway.planner.plans.forms.multisets import MULTISETS, number_equal_rows
 from lance_gateway.planner.plans.forms.planned_frame import PlannedFrame, plan_unique
 from lance_gateway.planner.scans.settings import SessionSettings
-from lance_gateway.planner.sql.rules import apply_rules
+from lance_gateway.planner.sql.rules import KeptTexts, apply_rules
+from lance_gateway.planner.sql.tree.types import Operations
 from lance_gateway.planner.writes.dml.statement.target import Target, name_relation
 from lance_gateway.planner.writes.dml.statement.text import Splice, SplicedQuery, Statement
 
@@ -69,6 +70,11 @@ class _Tables:
 
     def system_tables(self) -> tuple[str, ...]:
         return ()
+
+
+_REWRITTEN: Final[KeptTexts[str]] = KeptTexts()
+"""The queries of all statements of this process: values of one statement are computed again and again."""
+_OPERATIONS: Final[Operations] = {}
 
 
 class _QueryRun:
@@ -151,7 +157,8 @@ class _RowsPlan:
         try:
             types = {name: value.type for name, value in param_values.items()}
             schemas = {one.private_name: self.schemas[one.table] for one in bound.references}
-            text = apply_rules(written, schemas, types, find_schema)
+            rewrite = partial(apply_rules, written, schemas, types, find_schema, _OPERATIONS)
+            text = _REWRITTEN.make(written, schemas, types, rewrite)
             if not WRITERS.isdisjoint(bound.json_functions):
                 register = partial(register_writer, context, run)
                 text, written = (
