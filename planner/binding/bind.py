@@ -143,7 +143,7 @@ def bind(
         frozenset(binder.distances),
         tuple(binder.vectors),
         sizes,
-        find_computed(text, binder.slots) if binder.slots else frozenset(),
+        find_computed(binder.root) if binder.slots and binder.root is not None else frozenset(),
         spelled=text.sql,
         catalog_tables=frozenset(names.catalog_tables),
         catalog_functions=frozenset(binder.catalog_functions),

@@ -14,31 +14,29 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 import pyarrow as pa
+from sqlglot import exp
 
 from lance_gateway.planner.bridge.types.plain_types import plain_type
-from lance_gateway.planner.sql.text.tokens import SqlText
 
 _KEY: Final = b"lance-gateway:parameter"
 _OPEN: Final = {_KEY: b"open"}
 _COMPUTED: Final = {_KEY: b"computed"}
-_OPERATORS: Final = frozenset({"+", "-", "*", "/", "%"})
+_ARITHMETIC: Final = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod)
 
 
-def find_computed(text: SqlText, slots: Mapping[int, int]) -> frozenset[int]:
+def find_computed(root: exp.Query) -> frozenset[int]:
     """Return the ordinals of the parameters that are operands of arithmetic.
 
     Args:
-        text: the statement.
-        slots: first token -> ordinal.
+        root: the statement, in which parameters have numbers.
     """
-    words = text.words
     found = set()
-    for at, ordinal in slots.items():
-        first, last = at - 1, at + 1 + (words[at] == "$")
-        while first >= 0 and words[first] == "(" and words[last] == ")":
-            first, last = first - 1, last + 1
-        if (first >= 0 and words[first] in _OPERATORS) or words[last] in _OPERATORS:
-            found.add(ordinal)
+    for parameter in root.find_all(exp.Parameter):
+        around = parameter.parent
+        while isinstance(around, exp.Paren):
+            around = around.parent
+        if isinstance(around, _ARITHMETIC):
+            found.add(int(parameter.name) - 1)
     return frozenset(found)
 
 
