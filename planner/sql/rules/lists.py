@@ -39,6 +39,8 @@ def computed_lists(tree: Tree) -> None:
 
 def _is_conditional(element: exp.Expr) -> bool:
     """Return whether an element is computed by CASE, of columns."""
+    if isinstance(element, exp.Literal):
+        return False
     if element.find(exp.Query) is not None:
         return True
     calls = (call.name.upper() for call in element.find_all(exp.Anonymous))
@@ -47,8 +49,6 @@ def _is_conditional(element: exp.Expr) -> bool:
 
 
 _MOST: Final = 100
-_LITERAL: Final = r"\s*(?:'[^']*'|-?[\d.]+|\$\d+|true|false)\s*"
-_COMPUTED: Final = rf"\bin\s*\((?!{_LITERAL}(?:,{_LITERAL})*\))(?!\s*(?:select|with)\b)"
 
 
 def separate_lists(tree: Tree) -> None:
