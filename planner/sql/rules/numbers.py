@@ -81,6 +81,8 @@ def integer_arithmetic(tree: Tree) -> None:
             for member in group.members:
                 recast(tree, member, partial(_cast, target=target))
     for negation in tree.find_all(exp.Neg)[::-1]:
+        if isinstance(negation.this, exp.Literal):
+            continue  # -9223372036854775808 is a BIGINT
         kind = tree.find_type(negation.this) if tree.may_mix([negation.this], "integer") else None
         if kind is not None and pa.types.is_unsigned_integer(kind):
             target = "DECIMAL(20, 0)" if kind == pa.uint64() else "BIGINT"

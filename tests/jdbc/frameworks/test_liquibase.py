@@ -60,6 +60,7 @@ def test_a_lock_is_waited_for_and_released(facts: Facts) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_the_documentation_runs_as_it_stands(
     frameworks_jvm: Jvm, frameworks_url: str, frameworks_folder: Path
 ) -> None:

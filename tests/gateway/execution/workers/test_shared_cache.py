@@ -121,6 +121,7 @@ def test_two_workers_hold_columns_and_masks_once(
     assert list_files(place) == files, "neither worker writes what is there"
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("table")
 def test_a_worker_that_takes_the_place_of_a_killed_one_is_warm(
     place: Path, open_gateway: Callable[..., GatewayProcess], read_totals: Callable[[], Totals]
@@ -140,7 +141,7 @@ def test_a_worker_that_takes_the_place_of_a_killed_one_is_warm(
     assert any(count_mapped(pid, place) >= 8 for pid in find_workers(gateway))
 
 
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", [pytest.param(0, marks=pytest.mark.soak), 2])
 @pytest.mark.usefixtures("table")
 def test_a_gateway_that_was_started_again_is_warm(
     workers: int, place: Path, open_gateway: Callable[..., GatewayProcess], read_totals: Callable[[], Totals]

@@ -175,6 +175,7 @@ def test_searches_are_tried_and_their_scores_explained(page: Page, site: Site) -
     assert page.list_complaints() == []
 
 
+@pytest.mark.soak
 def test_the_last_hour_is_drawn(page: Page) -> None:
     page.find("[data-page=charts]").click()
     page.wait(lambda: len(page.driver.find_elements(By.CSS_SELECTOR, "#charts figure canvas")) == 6)
@@ -199,6 +200,7 @@ def test_a_plan_is_a_tree_in_which_the_slow_node_stands_out(page: Page) -> None:
     assert page.list_complaints() == []
 
 
+@pytest.mark.soak
 def test_a_phone_shows_a_plan_without_scrolling_sideways(page: Page) -> None:
     page.driver.set_window_size(500, 800)
     page.run("SELECT * FROM orders")
@@ -261,6 +263,7 @@ def read_stream(path: Path) -> pa.Table:
     return pa.ipc.open_stream(path.read_bytes()).read_all()
 
 
+@pytest.mark.soak
 def test_colours_follow_the_system(page: Page) -> None:
     shades = []
     for scheme in ("light", "dark"):
@@ -279,6 +282,7 @@ def test_jobs_writers_and_workers_are_listed(page: Page) -> None:
     assert page.list_complaints() == []
 
 
+@pytest.mark.soak
 def test_all_pages_together_weigh_less_than_a_megabyte(page: Page, site: Site) -> None:
     for name in ("search", "tables", "now", "charts"):
         page.find(f"[data-page={name}]").click()

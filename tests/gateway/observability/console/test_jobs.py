@@ -269,7 +269,9 @@ class TestAttacks:
         finish(olga, job)
         run(olga, "clean")
 
-    @pytest.mark.parametrize("off", ["jobs.max_running=0", "writes.enabled=false"])
+    @pytest.mark.parametrize(
+        "off", ["jobs.max_running=0", pytest.param("writes.enabled=false", marks=pytest.mark.soak)]
+    )
     def test_a_gateway_may_run_none(self, folder: Path, off: str) -> None:
         with _serve(folder, "--set", off) as site:
             olga = site.log_in("olga")
@@ -312,6 +314,7 @@ class TestTheirEnd:
     def test_a_gateway_that_is_killed_takes_its_job_along(self, folder: Path) -> None:
         assert 0 < self._end_during_merge(folder, lambda site: site.process.kill()) < _GENERATIONS
 
+    @pytest.mark.soak
     def test_a_job_that_takes_too_long_is_stopped(self, folder: Path) -> None:
         with _serve(folder, "--set", "jobs.timeout=1s") as site:
             olga = site.log_in("olga")

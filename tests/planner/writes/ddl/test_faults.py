@@ -64,7 +64,7 @@ def check_renamed(sql: Sql, again: Sql) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", ["before", "after"])
+@pytest.mark.parametrize("how", ["after", pytest.param("before", marks=pytest.mark.soak)])
 @pytest.mark.parametrize(
     ("statement", "check"),
     [
