@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from lance_gateway.memwal.rules import UUID_PATTERN
 from lance_gateway.planner.sql.forms.calls import fill, list_calls, put
-from lance_gateway.planner.sql.tree.groups import find_groups, find_unions
+from lance_gateway.planner.sql.tree.groups import find_groups, find_unions, list_literals, name_literals
 from lance_gateway.planner.sql.tree.tree import Tree
 
 _LARGEST: Final = 2**64
@@ -69,12 +69,17 @@ def uuids(tree: Tree) -> None:
         return
     united = [[branch.items or () for branch in branches] for branches in find_unions(tree)]
     columns = [column for queries in united for column in zip(*queries, strict=False)]
+    named = name_literals(tree)
     for members in (*(group.members for group in find_groups(tree)), *columns):
-        if any(map(_is_uuid, members)):
-            for member in members:
-                if isinstance(member, exp.Literal) and member.is_string:
-                    with suppress(ValueError):
-                        put(tree, member, exp.Literal.string(str(UUID(member.name))), "uuid")
+        for member in members if any(map(_is_uuid, members)) else ():
+            is_column = isinstance(member, exp.Column)
+            literals = list_literals(member, named) if is_column else [member]
+            if not literals or not all(isinstance(one, exp.Literal) and one.is_string for one in literals):
+                continue
+            with suppress(ValueError):
+                texts = [str(UUID(one.name)) for one in literals]
+                new = fill("lower($1)", member) if is_column else exp.Literal.string(texts[0])
+                put(tree, member, new, "uuid")
     for cast in tree.find_all(exp.Cast)[::-1]:
         if cast.to.this is not exp.DType.UUID:
             continue

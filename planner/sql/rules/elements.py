@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final, TypeAlias
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ from lance_gateway.planner.sql.rules.decimals import (
     count_needed_digits,
     find_literals,
 )
-from lance_gateway.planner.sql.tree.groups import cast_to, find_groups, find_quantified
+from lance_gateway.planner.sql.tree.groups import cast_to, find_groups, find_quantified, recast
 from lance_gateway.planner.sql.tree.tree import Family, Tree, find_family
 
 _Meeting: TypeAlias = tuple[Sequence[exp.Expr], Sequence[exp.Expr], bool]
@@ -57,7 +58,7 @@ def listed_numbers(tree: Tree) -> None:
             continue
         for values, kind in zip(columns, kinds, strict=True):
             if kind is not None and kind != target:
-                tree.replace(values, cast_to(values.copy(), pa.list_(target)))
+                recast(tree, values, partial(cast_to, kind=pa.list_(target)))
         for number in numbers:
             _give_type(tree, number, target)
 

@@ -36,3 +36,8 @@ SELECT array_has(vec, arrow_cast(4.44, 'Float32')) AS x, array_has(vec, 1) AS y 
 SELECT w.l AS x, array_has(make_array(f), 4.44) AS y, array_has(lists.l, 1.5) AS z FROM w, p, lists
 --
 SELECT w.l AS x, array_has(make_array(f), 4.44) AS y, array_has(lists.l, 1.5) AS z FROM w, p, lists
+
+## lists of a subquery
+SELECT id FROM p WHERE [f] NOT IN (SELECT l FROM w)
+--
+SELECT id FROM p WHERE [f] NOT IN (SELECT arrow_cast(l, 'List(nullable Float64)') AS "l" FROM w)
