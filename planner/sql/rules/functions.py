@@ -85,6 +85,19 @@ def _find_patterns(tree: Tree) -> Iterator[exp.Expr]:
             yield from node.expressions[1:2]
 
 
+def formats_of_rows(tree: Tree) -> None:
+    """Give NULL for a format of rows that is NULL, for which DataFusion may take that of another row.
+
+        SELECT to_char(day, s) FROM t
+    ->  SELECT CASE WHEN s IS NOT NULL THEN to_char(day, s) END FROM t
+    """
+    for call in tree.find_calls("to_char", "date_format")[::-1]:
+        for pattern in call.expressions[1:2]:
+            if pattern.find(exp.Column) is not None:
+                is_known = pattern.copy().is_(exp.null()).not_()
+                replace_value(tree, call, exp.Case(ifs=[exp.If(this=is_known, true=call.copy())]))
+
+
 def decoded_texts(tree: Tree) -> None:
     """Match texts without their dictionary with patterns of rows.
 

@@ -1,0 +1,16 @@
+Tables: t (id BIGINT, i BIGINT, s TEXT, ts TIMESTAMP(6), at TIMESTAMP(6) of New York).
+
+## formats of rows
+SELECT id FROM t WHERE to_char(ts, s) = 'x' AND date_format(at, lower(s)) IS NULL
+--
+SELECT id FROM t WHERE CASE WHEN s IS NOT NULL THEN to_char(ts, s) END = 'x' AND CASE WHEN lower(s) IS NOT NULL THEN date_format(at, lower(s)) END IS NULL
+
+## an output keeps its name
+SELECT to_char(ts, s) FROM t
+--
+SELECT CASE WHEN s IS NOT NULL THEN to_char(ts, s) END AS "to_char(t.ts,t.s)" FROM t
+
+## constant formats
+SELECT to_char(ts, '%Y') AS x, date_format(ts, $1) AS y FROM t
+--
+SELECT to_char(ts, '%Y') AS x, date_format(ts, $1) AS y FROM t
