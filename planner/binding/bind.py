@@ -102,7 +102,7 @@ def bind(
     """
     asker = Asker(user, CATALOG, schema)
     binder = _Binder(resolver, asker)
-    text = binder.spell_out(tokenize(sql))
+    text, root = binder.spell_out(tokenize(sql))
     grows = text.has_any(SIZE_WORDS)
     if grows:
         check_literal_sizes(text)
@@ -120,8 +120,8 @@ def bind(
     names = binder.names
     sizes = find_sizes(text, binder.slots) if grows else {}
     key_query = None
-    root = binder.root if kind is StatementKind.QUERY else None
-    if root is not None and len(names.references) == 1 and binder.base_site is not None:
+    is_query = kind is StatementKind.QUERY and len(names.references) == 1
+    if root is not None and is_query and binder.base_site is not None:
         (reference,) = names.references
         site, table = binder.base_site
         if table.primary_key and reference.as_of is None:
@@ -143,7 +143,7 @@ def bind(
         frozenset(binder.distances),
         tuple(binder.vectors),
         sizes,
-        find_computed(binder.root) if binder.slots and binder.root is not None else frozenset(),
+        frozenset() if root is None else find_computed(root),
         spelled=text.sql,
         catalog_tables=frozenset(names.catalog_tables),
         catalog_functions=frozenset(binder.catalog_functions),
@@ -159,8 +159,6 @@ class _Binder:
         self._asker = asker
         self.base_site: tuple[TableSite, NamedTable] | None = None
         """The last base table in the text of the statement, views excluded."""
-        self.root: exp.Query | None = None
-        """The statement, if it is a query that sqlglot reads."""
         self.slots: dict[int, int] = {}  # token index -> parameter ordinal
         self.parameter_count = 0
         self.vectors: list[tuple[float, ...]] = []  # constants that are not in the text
@@ -169,8 +167,8 @@ class _Binder:
         self.catalog_functions: set[str] = set()  # functions of pg_catalog that are called
         self._sites = 0  # number of table references, those of views once per expansion
 
-    def spell_out(self, text: SqlText) -> SqlText:
-        """Return a text in forms that DataFusion has."""
+    def spell_out(self, text: SqlText) -> tuple[SqlText, exp.Query | None]:
+        """Return a text in forms that DataFusion has, and its tree; see `read_forms`."""
         if text.words[0] == "SHOW" and text.words[1] in LISTED:
             text = list_by_query(text)
         elif shows_table(text):
@@ -180,9 +178,9 @@ class _Binder:
                 what = "view" if text.words[2] == "VIEW" else "table or view"
                 raise text.error(site.first, f"The name of a {what} is expected, and it is none")
             text = show_table(text, meaning.name, is_view=meaning.table is None)
-        text, self.root = read_forms(text, (name_asker(self._asker), postgres_words, *FORMS))
+        text, root = read_forms(text, (name_asker(self._asker), postgres_words, *FORMS))
         self.catalog_functions |= OWN_NAMES.intersection(text.names.values())
-        return text
+        return text, root
 
     def query(self, text: SqlText, start: int) -> list[Piece | Slot]:
         """Return the pieces of a query, or of EXPLAIN or DESCRIBE with a query from token `start` on."""
@@ -418,7 +416,8 @@ class _Binder:
         resolver = self.names.resolver
         path = resolver.view_path(view.name)
         inner = trail.enter(view.name, path)
-        pieces = self._rewrite(self.spell_out(inner.read(view.view.strip())), 0, inner)
+        text, _ = self.spell_out(inner.read(view.view.strip()))
+        pieces = self._rewrite(text, 0, inner)
         body = [Piece(piece.text, origin, verbatim=False) for piece in pieces if isinstance(piece, Piece)]
         # The line break ends a comment at the end of the view's text.
         after = "\n)" + ("" if alias is None else f" AS {quote(alias)}")
