@@ -1,5 +1,6 @@
 """`lance-gateway serve`, `sql` and `config`, and what commands share: flags, and what a failure says."""
 
+import gc
 import http.client
 import os
 import sys
@@ -181,9 +182,11 @@ def serve(
             "--read-only": ("writes.enabled", False if read_only else None),
         }
         loaded = load(collect_flags(root, storage_option, sets, keys), config)
+        gc.disable()  # what is loaded stays: looking through it for garbage takes a tenth of the time
         # Loads pylance, DataFusion and gRPC: the client commands do without the first two.
         from lance_gateway.gateway.start.run_server import serve as run  # noqa: PLC0415
 
+        gc.enable()
         run(loaded)
 
 

@@ -29,6 +29,8 @@ from lance_gateway.gateway.execution.workers.remote_query import (
     bind_in_worker,
     read_write_in_worker,
 )
+from lance_gateway.gateway.execution.workers.serving import run_worker
+from lance_gateway.gateway.execution.workers.template import Template
 from lance_gateway.gateway.observability import statements
 from lance_gateway.gateway.observability.gauges import WorkerCounts, WriteEvents
 from lance_gateway.gateway.observability.system_tables import SystemSettings, SystemWorkers
@@ -86,12 +88,13 @@ def serve(loaded: Loaded) -> None:
     config = loaded.config
     statements.configure(config.observability.log_format, config.observability.log_level)
     allow_open_files()
+    plan = plan_processes(config)
+    template = None if plan.worker is None else Template.fork(run_worker)
     security = open_security(config.tls, config.auth, host=config.server.host)
     events = WriteEvents()
     writing = open_writing(config, events)
     with ExitStack() as stack:
         stack.callback(writing.close)
-        plan = plan_processes(config)
         shared = SharedCache.open(plan.shared.directory, plan.shared.nbytes, is_required=plan.shared.is_named)
         catalog = open_catalog(config, writing.options, plan.cache_bytes, shared)
         stack.callback(catalog.close)
@@ -103,8 +106,9 @@ def serve(loaded: Loaded) -> None:
             is_open=security.authenticator is None,
         )
         stack.callback(observability.close)
-        pool = None if plan.worker is None else WorkerPool(plan.workers, plan.worker)
-        if pool is not None:
+        pool = None
+        if template is not None and plan.worker is not None:
+            pool = WorkerPool(template, plan.workers, plan.worker)
             stack.callback(pool.close)
             run_control.set_runner(pool.call)
         ahead = None
@@ -116,11 +120,7 @@ def serve(loaded: Loaded) -> None:
         if ahead is not None:
             ahead.wait(_AHEAD_SECONDS)
         gc.freeze()  # what is there now stays: a collection of garbage need not look at it
-        scheme = "grpc+tls" if security.tls else "grpc"
-        host = f"[{config.server.host}]" if ":" in config.server.host else config.server.host
-        uri = f"{scheme}://{host}:{server.port}"
-        sys.stdout.write(f"Lance Gateway {version('lance-gateway')} serves {config.root} at {uri}\n")
-        sys.stdout.flush()
+        _announce(config, server.port, is_encrypted=bool(security.tls))
         while not stop.wait(_SIGNAL_SECONDS):
             pass
         observability.readiness.drain()
@@ -141,6 +141,15 @@ def serve(loaded: Loaded) -> None:
         # What was told to stop may be in the midst of Python still, in threads of DataFusion: an interpreter
         # that shuts down beneath them aborts the process.
         os._exit(0)
+
+
+def _announce(config: GatewayConfig, port: int, *, is_encrypted: bool) -> None:
+    """Write where the gateway serves, which calls may do now."""
+    scheme = "grpc+tls" if is_encrypted else "grpc"
+    host = f"[{config.server.host}]" if ":" in config.server.host else config.server.host
+    uri = f"{scheme}://{host}:{port}"
+    sys.stdout.write(f"Lance Gateway {version('lance-gateway')} serves {config.root} at {uri}\n")
+    sys.stdout.flush()
 
 
 def find_listening_problem(host: str, port: int) -> str | None:

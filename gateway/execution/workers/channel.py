@@ -1,6 +1,6 @@
 """Messages between the front process and a worker, over a Unix socket that both inherit or are handed.
 
-A message is a pickled object behind its length, and may come with a file descriptor. Both sides are one
+A message is a pickled object behind its length, and may come with file descriptors. Both sides are one
 program of one user, and no other process can open the socket.
 """
 
@@ -17,6 +17,8 @@ from typing import Any
 
 _LENGTH = struct.Struct("<Q")
 _READ_BYTES = 1 << 16
+_MAX_DESCRIPTORS = 2
+"""Of one message."""
 
 
 def _freeze(values: dict[Any, Any]) -> MappingProxyType[Any, Any]:
@@ -116,7 +118,7 @@ class Channel:
     def _read(self) -> None:
         """Wait for bytes, and take as many as there are: each call hands over the interpreter."""
         try:
-            data, descriptors, _, _ = socket.recv_fds(self._socket, _READ_BYTES, 1)
+            data, descriptors, _, _ = socket.recv_fds(self._socket, _READ_BYTES, _MAX_DESCRIPTORS)
         except OSError as error:
             raise ChannelClosedError(str(error)) from None
         if not data:

@@ -28,6 +28,7 @@ from lance_gateway.gateway.execution.workers.process import (
     WorkerLostError,
     WorkerProcess,
 )
+from lance_gateway.gateway.execution.workers.template import Template
 from lance_gateway.memwal.errors import (
     InvalidInputError,
     LanceGatewayError,
@@ -119,14 +120,16 @@ class WorkerPool:
     """The worker processes of a gateway; safe to share between threads.
 
     Args:
+        template: that they are forked from.
         count: of the workers.
         options: for each of them.
     """
 
-    def __init__(self, count: int, options: WorkerOptions) -> None:
+    def __init__(self, template: Template, count: int, options: WorkerOptions) -> None:
         if count < 1:
             raise InvalidInputError(f"a pool of {count} workers: at least one is needed")
         self.options = options
+        self._template = template
         self.fatal_statements = FatalStatements()
         self.statements: weakref.WeakValueDictionary[int, PreparedQuery] = weakref.WeakValueDictionary()
         """By number, those that workers may know."""
@@ -230,7 +233,7 @@ class WorkerPool:
             worker.join()
 
     def _start(self) -> WorkerProcess:
-        return WorkerProcess(self.options, self._read_system, self._note_change)
+        return WorkerProcess(self._template, self.options, self._read_system, self._note_change)
 
     def _read_system(self, statement: int, table: str) -> object:
         query = self.statements.get(statement)

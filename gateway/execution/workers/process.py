@@ -3,15 +3,12 @@
 import logging
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from enum import Enum
-from multiprocessing import get_context, process
 from pathlib import Path
-from types import ModuleType
 
 import pyarrow as pa
 
@@ -33,19 +30,12 @@ from lance_gateway.gateway.execution.workers.messages import (
     WorkerOptions,
 )
 from lance_gateway.gateway.execution.workers.segments import SegmentReader, StoredBatch, Trimmed
-from lance_gateway.gateway.execution.workers.serving import run_worker
+from lance_gateway.gateway.execution.workers.template import Template
 from lance_gateway.memwal.errors import LanceGatewayError, ResourcesExhaustedError, UnavailableError
 from lance_gateway.planner.bridge.run_control import RunControl
 
 logger = logging.getLogger(__name__)
 
-# Forked from a process that has loaded the libraries and started no threads: quick, and shares their memory.
-_CONTEXT = get_context("forkserver")
-# The log of a worker is set up by a module of its own.
-_CONTEXT.set_forkserver_preload(
-    ["lance_gateway.gateway.execution.workers.template", "lance_gateway.gateway.observability.statements"]
-)
-_STARTING = threading.Lock()
 _MAX_IDLE_CHANNELS = 16
 _LOOK_SECONDS = 0.1
 _MEASURE_SECONDS = 0.5
@@ -80,17 +70,6 @@ class WorkerEndedError(ResourcesExhaustedError):
     """The statement has ended the process that ran it."""
 
 
-@contextmanager
-def _hide_main_module() -> Iterator[None]:
-    """Keep multiprocessing from running the program's main module in a worker, which needs nothing of it."""
-    main = sys.modules["__main__"]
-    sys.modules["__main__"] = ModuleType("__main__")
-    try:
-        yield
-    finally:
-        sys.modules["__main__"] = main
-
-
 class WorkerProcess:
     """A worker process.
 
@@ -104,13 +83,21 @@ class WorkerProcess:
         has_opened: set when it has opened the tables that it opens ahead, or has ended.
 
     Args:
+        template: that it is forked from.
         options: for the worker.
         read_system: reads system tables for it.
         on_change: called when it gets ready, and when it has ended.
+
+    Raises:
+        UnavailableError: the template has ended.
     """
 
     def __init__(
-        self, options: WorkerOptions, read_system: ReadSystem, on_change: Callable[["WorkerProcess"], None]
+        self,
+        template: Template,
+        options: WorkerOptions,
+        read_system: ReadSystem,
+        on_change: Callable[["WorkerProcess"], None],
     ) -> None:
         self.running: dict[int, Lease] = {}
         self.is_ready = False
@@ -129,19 +116,15 @@ class WorkerProcess:
         self._interrupted: tuple[Lease, ...] | None = None
         self._idle: list[tuple[Channel, SegmentReader]] = []
         self._control, theirs = Channel.create_pair()
-        self._process = _CONTEXT.Process(target=run_worker, args=(options, theirs), daemon=True)
-        with _STARTING, _hide_main_module():
-            self._process.start()
-            # The next start would ask for the exit code of this process, which can be read once.
-            process._children.discard(self._process)  # type: ignore[attr-defined]  # noqa: SLF001
-        theirs.close()
+        with theirs:
+            self._process = template.start(options, theirs)
         self._listener = threading.Thread(target=self._listen, name="worker", daemon=True)
         self._listener.start()
 
     @property
     def pid(self) -> int:
         """Id of the process."""
-        return self._process.pid or 0
+        return self._process.pid
 
     @property
     def is_alive(self) -> bool:
@@ -297,8 +280,7 @@ class WorkerProcess:
                             target=self._send_rows, args=(request, statement, table), daemon=True
                         ).start()
         self._control.close()
-        self._process.join()  # in this thread only: its exit code can be read once
-        self._exit_code = self._process.exitcode or 0
+        self._exit_code = self._process.wait()
         self._ended.set()
         self.has_opened.set()
         self.is_ready = False

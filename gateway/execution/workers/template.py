@@ -1,17 +1,178 @@
-"""Loaded by the process that workers are forked from, so that a worker starts at once.
+"""The process that workers are forked from, so that a worker starts at once and shares its memory.
 
-Lance warns of forks, since its threads do not survive them. This process only loads the libraries and never
-calls them, so there are none.
+It is itself forked from the server, before that starts threads: all processes load the libraries once. Lance
+warns of forks, since its threads do not survive them; nothing has called it by then, so there are none.
 """
 
 import gc
+import logging
+import os
+import select
+import signal
+import socket
+import struct
+import threading
 import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, NoReturn, Self, TypeAlias
 
-from lance_gateway.gateway.execution.workers.serving import run_worker
+from lance_gateway.gateway.execution.workers.channel import Channel, ChannelClosedError
+from lance_gateway.memwal.errors import UnavailableError
 
-__all__ = ["run_worker"]
+logger = logging.getLogger(__name__)
 
-warnings.filterwarnings("ignore", message="lance is not fork-safe")
-# A collection of garbage looks at all objects, and these stay: 0.2 ms of each new statement, and pages that
-# processes would otherwise share.
-gc.freeze()
+Run: TypeAlias = Callable[[Any, socket.socket], object]
+"""What a process does with its options and its end of a connection; it ends the process."""
+
+_NUMBER = struct.Struct("<q")
+_WAKEUPS = 4096
+
+
+class Child:
+    """A process that was forked from the template.
+
+    Attributes:
+        pid: of the process.
+
+    Args:
+        status: where the template tells its id, and its exit code when it has ended.
+
+    Raises:
+        UnavailableError: the template has ended.
+    """
+
+    def __init__(self, status: socket.socket) -> None:
+        self._status = status
+        # What has ended leaves its id to others.
+        self._lock = threading.Lock()
+        self._has_ended = False
+        pid = self._read()
+        if pid is None:
+            raise UnavailableError("no worker can be started: the process that starts them has ended")
+        self.pid = pid
+
+    def kill(self) -> None:
+        """End the process at once, unless it has ended."""
+        with self._lock:
+            if not self._has_ended:
+                with suppress(ProcessLookupError):
+                    os.kill(self.pid, signal.SIGKILL)
+
+    def wait(self) -> int:
+        """Wait for the end of the process, and return its exit code; a signal that ended it is negative."""
+        code = self._read()
+        with self._lock:
+            self._has_ended = True
+        self._status.close()
+        return code or 0
+
+    def _read(self) -> int | None:
+        data = self._status.recv(_NUMBER.size)
+        return int(_NUMBER.unpack(data)[0]) if data else None
+
+
+class Template:
+    """Forks processes from one that has the libraries and no threads; safe to share between threads.
+
+    Args:
+        connected: to a process that runs `serve_template`. It ends with this one.
+    """
+
+    def __init__(self, connected: socket.socket) -> None:
+        self._channel = Channel(connected)
+
+    @classmethod
+    def fork(cls, run: Run) -> Self:
+        """Fork a template from this process, which must not have started threads yet.
+
+        Args:
+            run: what its processes do.
+        """
+        # A collection of garbage looks at all objects, and these stay: 0.2 ms of each new statement, and
+        # pages that processes would otherwise share.
+        gc.freeze()
+        ours, theirs = socket.socketpair()
+        if not _fork():
+            ours.close()
+            serve_template(theirs, run)
+        theirs.close()
+        return cls(ours)
+
+    def start(self, options: object, control: socket.socket) -> Child:
+        """Start a process.
+
+        Args:
+            options: for it.
+            control: its end of a connection.
+
+        Raises:
+            UnavailableError: the template has ended.
+        """
+        ours, theirs = socket.socketpair()
+        with theirs, suppress(ChannelClosedError):
+            self._channel.send(options, control.fileno(), theirs.fileno())
+        return Child(ours)
+
+
+def serve_template(connected: socket.socket, run: Run) -> NoReturn:
+    """Fork processes until the other side ends, and tell how they ended; then end this one.
+
+    Args:
+        connected: to a `Template`.
+        run: what the processes do; takes what they were started with, and ends the process.
+    """
+    # The other side decides when its processes end; Ctrl-C in a terminal reaches all of them.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    woken, waking = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
+    channel = Channel(connected)
+    poll = select.poll()
+    poll.register(connected, select.POLLIN)
+    poll.register(woken, select.POLLIN)
+    statuses: dict[int, socket.socket] = {}
+    try:
+        while True:
+            poll.poll()
+            with suppress(BlockingIOError):
+                os.read(woken, _WAKEUPS)
+            _tell_ended(statuses)
+            while channel.is_ready(0):
+                options = channel.receive()
+                control, status = (socket.socket(fileno=channel.take_descriptor()) for _ in range(2))
+                pid = _fork()
+                if not pid:
+                    signal.set_wakeup_fd(-1)
+                    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                    for one in (connected, status, *statuses.values()):
+                        one.close()
+                    os.close(woken)
+                    os.close(waking)
+                    run(options, control)
+                control.close()
+                statuses[pid] = status
+                status.send(_NUMBER.pack(pid))
+    except ChannelClosedError:
+        pass
+    except Exception:
+        logger.exception("no process can be started any more")
+    finally:
+        os._exit(0)
+
+
+def _fork() -> int:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="lance is not fork-safe")
+        return os.fork()
+
+
+def _tell_ended(statuses: dict[int, socket.socket]) -> None:
+    """Tell the exit codes of the processes that have ended."""
+    while statuses:
+        pid, ended = os.waitpid(-1, os.WNOHANG)
+        if not pid:
+            return
+        with statuses.pop(pid) as status, suppress(OSError):
+            status.send(_NUMBER.pack(os.waitstatus_to_exitcode(ended)))

@@ -2,8 +2,6 @@
 
 import re
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +12,8 @@ import adbc_driver_flightsql.dbapi as flightsql
 import pyarrow as pa
 from adbc_driver_flightsql import DatabaseOptions
 
+from tests.support.processes.forks import CommandProcess
+
 # Longer than a server drains by default.
 _PATIENCE_SECONDS = 120
 _URI = re.compile(r"grpc(\+tls)?://\S+:\d+")
@@ -23,20 +23,8 @@ class GatewayProcess:
     """``lance-gateway serve`` on a free port; ended by its process id."""
 
     def __init__(self, root: Path, *options: str) -> None:
-        command = [
-            str(Path(sys.executable).with_name("lance-gateway")),
-            "serve",
-            "--root",
-            str(root),
-            "--port",
-            "0",
-        ]
-        self._child = subprocess.Popen(
-            [*command, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
+        self._child = CommandProcess(["serve", "--root", str(root), "--port", "0", *options])
         self._errors: list[str] = []
-        assert self._child.stdout is not None
-        assert self._child.stderr is not None
         self._drain = threading.Thread(target=self._errors.extend, args=(self._child.stderr,), daemon=True)
         self._drain.start()
         line = self._child.stdout.readline()
@@ -69,9 +57,8 @@ class GatewayProcess:
             # Whatever happened, the tests to come don't meet what is left of it.
             self.kill()
             self._drain.join()
-            for pipe in (self._child.stdout, self._child.stderr):
-                assert pipe is not None
-                pipe.close()
+            self._child.stdout.close()
+            self._child.stderr.close()
 
     def __enter__(self) -> Self:
         return self

@@ -1,0 +1,120 @@
+"""`lance-gateway` in processes that start at once: forked from one that has loaded what it loads."""
+
+import functools
+import importlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from lance_gateway.gateway.execution.workers.channel import Channel
+from lance_gateway.gateway.execution.workers.template import Template, serve_template
+
+
+class CommandProcess:
+    """A process of `lance-gateway`, to be handled as one of `subprocess`.
+
+    Attributes:
+        pid: of the process.
+        stdout: what it writes.
+        stderr: what it writes to the log.
+        returncode: None before its end has been waited for.
+
+    Args:
+        arguments: of the command.
+        environment: variables; those of this process if None.
+    """
+
+    def __init__(self, arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
+        ours, theirs = socket.socketpair()
+        pipes = [os.pipe(), os.pipe()]
+        with ours, theirs:
+            child = _start_template()[0].start(None, theirs)
+            channel = Channel(ours)
+            channel.send((list(arguments), dict(environment or os.environ), str(Path.cwd())))
+            for _, writing in pipes:
+                channel.send(None, writing)
+                os.close(writing)
+            channel.receive()
+        self.pid = child.pid
+        self.stdout, self.stderr = (os.fdopen(reading) for reading, _ in pipes)
+        self.returncode: int | None = None
+        self._child = child
+        self._waiter = threading.Thread(target=self._wait, daemon=True)
+        self._waiter.start()
+
+    def _wait(self) -> None:
+        self.returncode = self._child.wait()
+
+    def send_signal(self, number: int) -> None:
+        if self.returncode is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self._child.kill()
+
+    def poll(self) -> int | None:
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Return the exit code.
+
+        Raises:
+            TimeoutExpired: the process has not ended within so many seconds.
+        """
+        self._waiter.join(timeout)
+        if self.returncode is None:
+            assert timeout is not None
+            raise subprocess.TimeoutExpired("lance-gateway", timeout)
+        return self.returncode
+
+
+@functools.cache
+def _start_template() -> tuple[Template, subprocess.Popen[bytes]]:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        # Read when the library is loaded, as `serve` sets it.
+        environment = {**os.environ, "GRPC_VERBOSITY": "NONE"}
+        command = [sys.executable, "-m", __name__, str(theirs.fileno())]
+        process = subprocess.Popen(command, pass_fds=[theirs.fileno()], env=environment)
+    return Template(ours), process
+
+
+def _run(_: None, control: socket.socket) -> NoReturn:
+    from lance_gateway.gateway.cli import main  # noqa: PLC0415
+
+    channel = Channel(control)
+    arguments, environment, folder = channel.receive()
+    with open(os.devnull) as nothing:  # noqa: PTH123
+        os.dup2(nothing.fileno(), 0)
+    for number in (1, 2):
+        channel.receive()
+        descriptor = channel.take_descriptor()
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+    channel.send(None)
+    channel.close()
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(folder)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.argv = ["lance-gateway", *arguments]
+    code: object = 0
+    try:
+        main()
+    except SystemExit as end:
+        code = end.code
+    finally:
+        sys.stdout.flush()
+        os._exit(code if isinstance(code, int) else code is not None)
+
+
+if __name__ == "__main__":
+    importlib.import_module("lance_gateway.gateway.start.run_server")  # what takes the time
+    serve_template(socket.socket(fileno=int(sys.argv[1])), _run)
