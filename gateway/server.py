@@ -41,12 +41,11 @@ from lance_gateway.gateway.protocol.wire import decode, unpack
 from lance_gateway.gateway.sessions import DEFAULTS, Sessions
 from lance_gateway.gateway.statements.following import Followers
 from lance_gateway.gateway.statements.ingest import Ingestion
-from lance_gateway.gateway.statements.kill import parse_kill
 from lance_gateway.gateway.statements.open_transactions import OpenTransactions
 from lance_gateway.gateway.statements.prepared_statements import PreparedStatements
 from lance_gateway.gateway.statements.session.statements import SessionStatements
 from lance_gateway.gateway.statements.session.temporary import SessionTables, check_session
-from lance_gateway.gateway.statements.statements import Statements
+from lance_gateway.gateway.statements.statements import Statements, parse_kill
 from lance_gateway.gateway.statements.transactions import (
     TransactionActions,
     TransactionCommands,

@@ -1,14 +1,21 @@
-"""Logs and Prometheus metrics of statements and calls."""
+"""Logs and Prometheus metrics of statements and calls.
 
+Repeated lines of the log are counted: a client that provokes one again and again does not fill a disk.
+"""
+
+import copy
 import logging
 import sys
+import threading
+import time
 from bisect import bisect_left
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import accumulate
 from threading import RLock
-from typing import Any, Literal
+from typing import Any, Final, Literal, TypeAlias
 
 from cachetools import LRUCache
 from prometheus_client import (
@@ -28,8 +35,75 @@ from lance_gateway.gateway.auth.calls import RpcObserver
 from lance_gateway.gateway.execution.query import Query, QueryState, current_statement
 from lance_gateway.gateway.execution.running_queries import QueryObserver
 from lance_gateway.gateway.observability.history import Totals
-from lance_gateway.gateway.observability.repeated_lines import RepeatedLines
 from lance_gateway.planner.bridge.run_control import SEARCH_KINDS
+
+_Line: TypeAlias = tuple[str, int, str, type[BaseException] | None, str | None]
+_SECONDS: Final = 10.0
+_MAX_LINES: Final = 1000
+"""Different lines that are remembered; the oldest are forgotten."""
+
+
+@dataclass(slots=True)
+class _Repetition:
+    record: logging.LogRecord
+    since: float
+    count: int = 0
+
+
+class RepeatedLines(logging.Filter):
+    """Lets a line through once in a time, and says behind it how often it was repeated.
+
+    Lines are the same if logger, level, text, the class of the exception and the statement are, so each
+    statement has its lines. What was left out is written with the next line of any kind, once the time has
+    passed.
+
+    Args:
+        write: takes the lines that say so.
+        seconds: the time.
+        clock: seconds, never going back.
+    """
+
+    def __init__(
+        self,
+        write: Callable[[logging.LogRecord], object],
+        seconds: float = _SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__()
+        self._write = write
+        self._seconds = seconds
+        self._clock = clock
+        self._lock = threading.Lock()
+        # In order of their first occurrence.
+        self._lines: OrderedDict[_Line, _Repetition] = OrderedDict()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether a line is to be written now."""
+        kind = record.exc_info[0] if record.exc_info else None
+        statement: str | None = getattr(record, "query_id", None)
+        line = record.name, record.levelno, record.getMessage(), kind, statement
+        with self._lock:
+            now, ended = self._clock(), []
+            while self._lines and next(iter(self._lines.values())).since + self._seconds <= now:
+                ended.append(self._lines.popitem(last=False)[1])
+            known = self._lines.get(line)
+            if known is None:
+                self._lines[line] = _Repetition(record, now)
+                if len(self._lines) > _MAX_LINES:
+                    ended.append(self._lines.popitem(last=False)[1])
+            else:
+                known.count += 1
+        for repetition in ended:
+            if repetition.count:
+                self._write(self._summarise(repetition))
+        return known is None
+
+    def _summarise(self, repetition: _Repetition) -> logging.LogRecord:
+        record = copy.copy(repetition.record)
+        record.msg = f"{record.getMessage()} [{repetition.count} more times within {self._seconds:g} s]"
+        record.args, record.exc_info, record.exc_text = (), None, None
+        return record
+
 
 _RPC_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 _QUERY_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)

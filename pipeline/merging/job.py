@@ -1,12 +1,19 @@
-"""Merges the pending generations of a table."""
+"""Merges the pending generations of a table.
+
+Those of a table without a key are moved: each row is appended once, and the rows and the record that they are
+merged are one version (see `memwal.writing.base_rows`).
+"""
 
 import random
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from lance_gateway.memwal.creating import list_key_columns
 from lance_gateway.memwal.errors import NotFoundError, UnavailableError
+from lance_gateway.memwal.writing import BaseRows, commit_moved_rows
 from lance_gateway.pipeline.jobs.lake import LakeTable, TableState, keeps_in_place
 from lance_gateway.pipeline.jobs.runners import Progress, Runner, Threads, ignore_progress
 from lance_gateway.pipeline.merging.batches import (
@@ -20,9 +27,46 @@ from lance_gateway.pipeline.merging.batches import (
     weigh,
 )
 from lance_gateway.pipeline.merging.committing import CommitOptions, MergedBatch, commit
-from lance_gateway.pipeline.merging.generations import MergedMeanwhileError
-from lance_gateway.pipeline.merging.moving import move_batches
+from lance_gateway.pipeline.merging.generations import MergedMeanwhileError, Reader
 from lance_gateway.pipeline.merging.winners import Prefix, Winners, check_key, find_winners
+
+
+def move_batches(table: LakeTable, planned: Sequence[Batch]) -> Iterator[MergedBatch]:
+    """Move batches in order, one commit each; end where others were faster.
+
+    Raises:
+        LanceGatewayError: rows can't be read, written or committed; batches before this one are moved.
+    """
+    for batch in planned:
+        moved = _move(table, batch)
+        if moved is None:
+            return
+        yield moved
+
+
+def _move(table: LakeTable, batch: Batch) -> MergedBatch | None:
+    def find_newest() -> BaseRows:
+        return BaseRows(table.name, table.storage, table.dataset())
+
+    read = find_newest()
+    reader, rows = Reader.of(table, read.dataset), 0
+
+    def read_rows() -> Iterator[pa.Table]:
+        nonlocal rows
+        for prefix in batch.prefixes:
+            for generation in prefix.generations:
+                for found in reader.read(prefix.region_id, generation, None):
+                    rows += found.num_rows
+                    yield pa.Table.from_batches([found])
+
+    added = read.write_files(read_rows())
+    before = {prefix.region_id: prefix.after for prefix in batch.prefixes}
+    merged = {prefix.region_id: prefix.through for prefix in batch.prefixes}
+    if not commit_moved_rows(read, find_newest, added, before, merged):
+        return None
+    count = sum(len(prefix.generations) for prefix in batch.prefixes)
+    return MergedBatch(merged, count, rows, 0)
+
 
 _FRUITLESS_ROUNDS = 8
 

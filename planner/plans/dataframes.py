@@ -37,8 +37,7 @@ from lance_gateway.planner.plans.forms.corrected_texts import plan_text
 from lance_gateway.planner.plans.forms.json_types import mark_json, type_json
 from lance_gateway.planner.plans.forms.multisets import MULTISETS, number_equal_rows
 from lance_gateway.planner.plans.forms.planned_frame import PlannedFrame, number_names, plan_unique
-from lance_gateway.planner.plans.leaves.making import make_leaf
-from lance_gateway.planner.plans.leaves.registering import register_tables
+from lance_gateway.planner.plans.leaves.registering import make_leaf, register_tables
 from lance_gateway.planner.plans.leaves.resident_tables import NO_RESIDENTS, RESIDENT_ROWS, Residents
 from lance_gateway.planner.scans.pruning.region_values import restricts_rows
 from lance_gateway.planner.scans.pruning.statement_predicates import NO_PREDICATES, StatementPredicates

@@ -1,20 +1,200 @@
-"""Plans with names of columns that clients see, which may be the same."""
+"""Plans with names of columns that clients see, which may be the same.
+
+    SELECT id, id, count(*), count(*) FROM t GROUP BY id ORDER BY id
+->  SELECT id, id AS "id#2", count(*) AS "?#1", count(*) AS "?#2" FROM t GROUP BY id ORDER BY id
+
+DataFusion refuses such outputs, so they get names of their own, and those to show are remembered. The first
+output keeps its name, in subqueries as well, as in DuckDB and in DataFusion's own tables of joins. Only
+statements that DataFusion has refused are written so: it takes joins whose columns share names.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
 import pyarrow as pa
 from datafusion import DataFrame
 from datafusion.plan import LogicalPlan
+from sqlglot import exp
 
+from lance_gateway.memwal.errors import InvalidInputError
 from lance_gateway.planner.binding.bound_statement import StatementKind
-from lance_gateway.planner.plans.forms.repeated_names import make_names_unique
+from lance_gateway.planner.plans.forms.multisets import FindSchema
+from lance_gateway.planner.sql.tree.dialect import find_query, parse_query, write_sql
+from lance_gateway.planner.sql.tree.tree import Tree, read_name
+
+
+@dataclass(frozen=True, slots=True)
+class UniqueNames:
+    """A statement whose outputs have different names.
+
+    Attributes:
+        sql: the statement.
+        named: name of an output -> the name that clients see.
+        computed: name of an output -> its expression, whose name clients see.
+        tree: of the statement.
+    """
+
+    sql: str
+    named: Mapping[str, str]
+    computed: Mapping[str, exp.Expr]
+    tree: Tree
+
+    def find_shown(self, names: Collection[str]) -> Mapping[str, str]:
+        """Return name of an output -> the name that clients see, for some names.
+
+        Those of expressions are planned.
+        """
+        shown = {name: self.named[name] for name in names if name in self.named}
+        for name in names:
+            if name in self.computed:
+                expression = self.computed[name]
+                fields = self.tree.find_fields(expression)
+                shown[name] = fields[0].name if fields else write_sql(expression)
+        return shown
+
+
+def make_names_unique(sql: str, find_schema: FindSchema) -> UniqueNames | None:
+    """Return a statement whose outputs have different names; None if there are none to change.
+
+    Args:
+        sql: for DataFusion.
+        find_schema: of a query that is a part of it, and whose outputs have different names.
+
+    Raises:
+        InvalidInputError: rows are sorted by a name that different outputs have.
+    """
+    start = find_query(sql)
+    root = parse_query(sql[start:])
+    if root is None:
+        return None
+    tree = Tree(root, find_schema)
+    naming = _Naming(tree)
+    for select in _list_selects(root):
+        if len(select.expressions) > 1:
+            naming.rename(select)
+    if not tree.is_changed:
+        return None
+    return UniqueNames(sql[:start] + write_sql(root), naming.named, naming.computed, tree)
+
+
+def _list_selects(root: exp.Expr) -> Sequence[exp.Select]:
+    """Return the SELECTs of a query, each behind those that it reads."""
+    found: list[exp.Select] = []
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, exp.Select):
+            found.append(node)
+        stack += sorted(node.iter_expressions(), key=lambda child: not isinstance(child, exp.With))
+    return found[::-1]
+
+
+class _Naming:
+    """Names outputs.
+
+    Attributes:
+        named: see `UniqueNames`.
+        computed: see `UniqueNames`.
+    """
+
+    def __init__(self, tree: Tree) -> None:
+        self.named: dict[str, str] = {}
+        self.computed: dict[str, exp.Expr] = {}
+        self._tree = tree
+
+    def rename(self, select: exp.Select) -> None:
+        """Name the outputs of a SELECT."""
+        taken: dict[str, exp.Expr] = {}
+        outputs: list[exp.Expr] = []
+        for number, output in enumerate(select.expressions, start=1):
+            if output.is_star:
+                outputs += self._rename_star(output, number, taken)
+                continue
+            expression = output.unalias()
+            name = _find_name(output)
+            if name is not None and name not in taken:
+                taken[name] = output
+                outputs.append(output)
+                continue
+            if name is not None:
+                _check_order(name, taken[name], output)
+                unique = self._name(name, number, taken)
+            else:
+                unique = f"?#{len(self.named) + len(self.computed) + 1}"
+                if isinstance(expression, exp.Cast) and isinstance(expression.this, exp.Column):
+                    self.named[unique] = read_name(expression.this.this)  # as in PostgreSQL
+                else:
+                    self.computed[unique] = expression
+            outputs.append(exp.Alias(this=expression, alias=exp.to_identifier(unique, quoted=True)))
+            self._tree.is_changed = True
+        select.set("expressions", outputs)
+
+    def _rename_star(self, star: exp.Expr, number: int, taken: dict[str, exp.Expr]) -> Sequence[exp.Expr]:
+        names = [field.name for field in self._tree.find_fields(star)]
+        relation = star.args.get("table") if isinstance(star, exp.Column) else None
+        options = star.this if isinstance(star, exp.Column) else star
+        columns: list[exp.Expr] = []
+        for name in names:
+            column = exp.Column(this=exp.to_identifier(name, quoted=True), table=relation and relation.copy())
+            if name not in taken:
+                columns.append(column)
+                continue
+            _check_order(name, taken[name], star)
+            columns.append(exp.alias_(column, self._name(name, number, taken), quoted=True))
+        is_plain = len(set(names)) == len(names) and not any(map(options.args.get, ("replace", "rename")))
+        is_shared = not taken.keys().isdisjoint(names)
+        for name in names:
+            taken.setdefault(name, star)
+        if not is_plain or not is_shared:
+            return [star]
+        self._tree.is_changed = True
+        return columns
+
+    def _name(self, name: str, number: int, taken: Mapping[str, exp.Expr]) -> str:
+        while f"{name}#{number}" in taken:
+            number += 1
+        unique = f"{name}#{number}"
+        self.named[unique] = name
+        return unique
+
+
+def _find_name(output: exp.Expr) -> str | None:
+    """Return the name of an output, as its text gives it; None for a computed one without an alias."""
+    if isinstance(output, exp.Alias):
+        return read_name(output.args["alias"])
+    return read_name(output.this) if isinstance(output, exp.Column) else None
+
+
+def _check_order(name: str, first: exp.Expr, other: exp.Expr) -> None:
+    """Refuse to sort by a name that different outputs have."""
+    query: exp.Expr | None = other.parent_select
+    while query is not None and isinstance(query.parent, exp.SetOperation):
+        query = query.parent
+    order = query.args.get("order") if query is not None else None
+    if order is None or _mean_the_same(first, other):
+        return
+    for key in order.expressions:
+        if isinstance(key.this, exp.Column) and not key.this.table and read_name(key.this.this) == name:
+            message = f"ORDER BY {name!r} is ambiguous, since several outputs have that name"
+            raise InvalidInputError(f"{message}: give them different names")
+
+
+def _mean_the_same(*outputs: exp.Expr) -> bool:
+    """Return whether two outputs are certainly the same column."""
+    if any(output.is_star for output in outputs):
+        others = (output for output in outputs if not output.is_star)
+        return all(isinstance(output, exp.Column) and not output.table for output in others)
+    one, other = (output.unalias() for output in outputs)
+    are_columns = isinstance(one, exp.Column) and isinstance(other, exp.Column)
+    return one == other or (are_columns and read_name(one.this) == read_name(other.this))
+
 
 _SHARED_NAME: Final = re.compile(r"unique expression names|duplicate|ambiguous|field name")
 

@@ -1,29 +1,117 @@
-"""Registers all that a statement names in the context that plans it."""
+"""Makes the leaves of a statement, and registers all that it names in the context that plans it."""
+
+from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.dataset as pads
 from datafusion import SessionContext
 
 from lance_gateway.memwal.storage.table_names import TableName
+from lance_gateway.planner.access.rights import Access
 from lance_gateway.planner.access.visible_catalog import VisibleCatalog
-from lance_gateway.planner.binding.bound_statement import BoundStatement
+from lance_gateway.planner.binding.bound_statement import (
+    BoundStatement,
+    StatementKind,
+    StateRole,
+    TableReference,
+)
 from lance_gateway.planner.bridge.distance_functions import register_distances
 from lance_gateway.planner.bridge.json.functions import register_json
-from lance_gateway.planner.plans.leaves.catalog_leaf import CatalogLeafTable
 from lance_gateway.planner.plans.leaves.resident_tables import Residents
 from lance_gateway.planner.plans.leaves.system_leaf import (
     SystemLeaf,
     list_tables_and_views,
     make_system_leaves,
 )
+from lance_gateway.planner.scans.changes.chained_leaf import AfterLeaf, BeforeLeaf
+from lance_gateway.planner.scans.changes.changes_leaf import ChangesLeaf, PositionLeaf
 from lance_gateway.planner.scans.query_run import QueryRun
-from lance_gateway.planner.scans.table_leaf import TableLeaf
+from lance_gateway.planner.scans.settings import Shortcut
+from lance_gateway.planner.scans.table_leaf import DeclaredLeaf, TableLeaf
+from lance_gateway.planner.search.nearest_leaf import NearestLeaf
 from lance_gateway.planner.sql.text.tokens import quote
+from lance_gateway.planner.system.catalogs.catalog_table import CatalogTable
 from lance_gateway.planner.system.catalogs.functions import register_functions
 from lance_gateway.planner.system.catalogs.relations import Relations
 from lance_gateway.planner.system.catalogs.tables import LEAVES, list_information_tables
+from lance_gateway.planner.tables.state.extended_tables import Extension, split_extension
+
+_CHANGES_LEAVES: Mapping[StateRole, type[ChangesLeaf]] = {
+    StateRole.ROWS: ChangesLeaf,
+    StateRole.BEFORE: BeforeLeaf,
+    StateRole.AFTER: AfterLeaf,
+    StateRole.POSITION: PositionLeaf,
+}
+"""What stands for a table reference in the query of `lance_changes`."""
+
+
+def make_leaf(
+    bound: BoundStatement,
+    reference: TableReference,
+    run: QueryRun,
+    catalog: VisibleCatalog,
+    partitions: int,
+) -> TableLeaf:
+    """Make the leaf of a reference that is not a search.
+
+    Args:
+        bound: the statement.
+        reference: in it.
+        run: its execution.
+        catalog: with which the statement's names were resolved.
+        partitions: of the scan.
+    """
+    named = (reference.table, reference.as_of)
+    compared = reference.compared
+    if compared is not None:
+        other = catalog.table(reference.table, compared.other)
+        leaf, is_after = _CHANGES_LEAVES[compared.role], compared.role is StateRole.AFTER
+        # Of the same state as those before changes: see below.
+        several = partitions + (is_after and bound.kind is not StatementKind.QUERY)
+        table = catalog.table(*named)
+        return leaf(run, table, other, several, reference.private_name, compared.part)
+    # EXPLAIN prints the number of fragments of a leaf instead of its name: it distinguishes tables.
+    marker = 0
+    if bound.kind is not StatementKind.QUERY:
+        distinct = dict.fromkeys((other.table, other.as_of) for other in bound.references)
+        marker = list(distinct).index(named)
+    ranks = bound.distances and Shortcut.NEAREST_ORDER in run.settings.shortcuts
+    is_plain = reference.as_of is None and split_extension(reference.table)[1] is Extension.NONE
+    kind = NearestLeaf if ranks and is_plain else TableLeaf
+    if bound.kind is StatementKind.DESCRIBE:
+        kind = DeclaredLeaf
+    return kind(run, catalog.table(*named), partitions + marker, reference=reference.private_name)
+
+
+@dataclass(frozen=True, eq=False)
+class CatalogLeafTable:
+    """One table of a catalog, as a `SystemTable`.
+
+    Attributes:
+        table: its columns, and how its rows are computed.
+        relations: what the principal sees; tables of one statement share it.
+    """
+
+    table: CatalogTable
+    relations: Relations
+
+    @property
+    def name(self) -> str:
+        """Name within its schema."""
+        return self.table.name
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Its columns."""
+        return self.table.schema
+
+    def read(self, access: Access) -> pa.Table:  # noqa: ARG002 - that of the relations
+        """Return the rows."""
+        return self.table.read(self.relations)
+
 
 _EVERY_ROW = (1 << 63) - 1
 """A LIMIT that DataFusion keeps in its plans; no table has more rows."""

@@ -16,7 +16,13 @@ from typing import Final
 
 from sqlglot import exp
 
-from lance_gateway.planner.sql.forms.aggregates import counted_rows, opposite_orders, orders_within_groups
+from lance_gateway.planner.sql.forms.aggregates import (
+    counted_rows,
+    frame_exclusions,
+    named_windows,
+    opposite_orders,
+    orders_within_groups,
+)
 from lance_gateway.planner.sql.forms.conditions import like_escapes, symmetric_ranges
 from lance_gateway.planner.sql.forms.functions import powers, refused_functions, synonyms
 from lance_gateway.planner.sql.forms.joins import columns_of_from, merged_columns, sides_of_joins
@@ -32,7 +38,6 @@ from lance_gateway.planner.sql.forms.orders import (
 from lance_gateway.planner.sql.forms.refusals import misread_clauses, refuse_unread
 from lance_gateway.planner.sql.forms.rows import listed_values, row_values
 from lance_gateway.planner.sql.forms.time_formats import time_formats
-from lance_gateway.planner.sql.forms.windows import frame_exclusions, named_windows
 from lance_gateway.planner.sql.text.tokens import SqlText, number_parameters, tokenize
 from lance_gateway.planner.sql.tree.dialect import find_query, parse_query, write_sql
 from lance_gateway.planner.sql.tree.tree import Rule, Tree

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lance_gateway.gateway.observability.repeated_lines import RepeatedLines
+from lance_gateway.gateway.observability.statements import RepeatedLines
 
 
 class Clock:

@@ -11,7 +11,7 @@ from pyarrow import flight
 from lance_gateway.gateway.cli.client import GatewayClient
 from lance_gateway.gateway.config import Flag, load
 from lance_gateway.gateway.observability.system_tables import SystemSettings
-from lance_gateway.gateway.statements.kill import parse_kill
+from lance_gateway.gateway.statements.statements import parse_kill
 from lance_gateway.memwal.errors import InvalidInputError
 from lance_gateway.planner.access.rights import FullAccess
 from lance_gateway.planner.engine import SessionSettings, first_word

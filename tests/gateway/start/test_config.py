@@ -2,7 +2,6 @@
 
 import socket
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,8 +12,8 @@ from lance_gateway.gateway.config.effective_values import render_reference
 from lance_gateway.gateway.config.loader import ConfigError
 from lance_gateway.gateway.config.schema import choose_http_port
 from lance_gateway.memwal.quantities import parse_seconds, parse_size
+from tests.support.processes.forks import run_command
 
-PROGRAM = str(Path(sys.executable).with_name("lance-gateway"))
 ROOT = Flag("--root", "root", "/tables")
 PAGE = Path(__file__).parents[3] / "docs" / "configuration.md"
 
@@ -37,14 +36,7 @@ def problems(*flags: Flag, file: Path | None = None) -> tuple[str, ...]:
 
 
 def config(*arguments: str, variables: Mapping[str, str] | None = None) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [PROGRAM, "config", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        env={"PATH": "/usr/bin", **(variables or {})},
-    )
+    return run_command("config", *arguments, environment={"PATH": "/usr/bin", **(variables or {})})
 
 
 class TestLayers:

@@ -19,6 +19,7 @@ from pyarrow import flight
 
 from lance_gateway.protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
+from tests.support.processes.forks import CommandProcess, run_command
 
 PROGRAM = str(Path(sys.executable).with_name("lance-gateway"))
 # More rows than anybody waits for.
@@ -28,7 +29,7 @@ ENDLESS = "SELECT value, value * 2 AS twice, 'some text' AS text FROM generate_s
 class Server:
     """A serving process with its address."""
 
-    def __init__(self, process: "subprocess.Popen[str]", uri: str) -> None:
+    def __init__(self, process: CommandProcess, uri: str) -> None:
         self.process = process
         self.uri = uri
 
@@ -37,16 +38,14 @@ class Server:
 
     def end(self) -> tuple[int, str]:
         """Waits for the process and returns its status and what it logged."""
-        _, logged = self.process.communicate(timeout=120)
-        return self.process.returncode, logged
+        logged = self.process.stderr.read()
+        return self.process.wait(120), logged
 
 
 @contextmanager
 def serving(root: Path, *options: str) -> Iterator[Server]:
-    command = [PROGRAM, "serve", "--root", str(root), "--port", "0", *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with CommandProcess(["serve", "--root", str(root), "--port", "0", *options]) as process:
         try:
-            assert process.stdout is not None
             line = process.stdout.readline()
             found = re.search(r"grpc://\S+:\d+", line)
             assert found, line
@@ -58,9 +57,7 @@ def serving(root: Path, *options: str) -> Iterator[Server]:
 
 def refused(*options: str) -> str:
     """Runs a server that does not start and returns its complaint."""
-    run = subprocess.run(
-        [PROGRAM, "serve", *options], capture_output=True, text=True, timeout=60, check=False
-    )
+    run = run_command("serve", *options)
     assert run.returncode == 1
     assert run.stdout == ""
     assert "Traceback" not in run.stderr
@@ -247,7 +244,6 @@ def _until_refused(uri: str) -> None:
 
 def _logged(server: Server, text: str) -> str:
     """Waits until the server has logged `text`, and returns the line."""
-    assert server.process.stderr is not None
     found = next((line for line in server.process.stderr if text in line), None)
     assert found is not None
     return found

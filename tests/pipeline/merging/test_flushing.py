@@ -11,7 +11,7 @@ from lance_gateway.memwal.writing import flush_abandoned, is_abandoned
 from lance_gateway.memwal.writing.region.abandoned import WRITERS
 from lance_gateway.pipeline.jobs.lake import Lake, LakeTable, TableState
 from lance_gateway.pipeline.keeping import Keeper, Policies
-from lance_gateway.pipeline.merging.flushing import flush_logs
+from lance_gateway.pipeline.keeping.keeper import flush_logs
 from tests.pipeline.scenario import SCHEMA
 from tests.support.lake.tables import LsmTable, bucketed
 from tests.support.processes.gateways import EngineGateway, ServedGateway

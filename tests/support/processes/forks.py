@@ -9,11 +9,14 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, Self
 
 from lance_gateway.gateway.execution.workers.channel import Channel
 from lance_gateway.gateway.execution.workers.template import Template, serve_template
+
+_PATIENCE_SECONDS = 120
 
 
 class CommandProcess:
@@ -72,6 +75,25 @@ class CommandProcess:
             assert timeout is not None
             raise subprocess.TimeoutExpired("lance-gateway", timeout)
         return self.returncode
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.wait()
+        self.stdout.close()
+        self.stderr.close()
+
+
+def run_command(
+    *arguments: str, environment: Mapping[str, str] | None = None
+) -> "subprocess.CompletedProcess[str]":
+    """Run `lance-gateway` to its end."""
+    with CommandProcess(arguments, environment) as process, ThreadPoolExecutor(1) as reader:
+        errors = reader.submit(process.stderr.read)
+        output = process.stdout.read()
+        code = process.wait(_PATIENCE_SECONDS)
+        return subprocess.CompletedProcess(arguments, code, output, errors.result())
 
 
 @functools.cache

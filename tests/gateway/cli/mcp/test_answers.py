@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from lance_gateway.gateway.cli.mcp.answers import AnswerLimits, format_rows
-from lance_gateway.gateway.cli.mcp.searches import Search
+from lance_gateway.gateway.cli.mcp.server import Search
 from lance_gateway.gateway.protocol.json_values import to_json_value
 from lance_gateway.memwal.errors import InvalidInputError
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from lance_gateway.gateway.config.loader import Flag, load
-from lance_gateway.gateway.observability.console.jobs.child import Child
 from lance_gateway.gateway.observability.console.jobs.commands import (
     JobKind,
     JobSettings,
     build_arguments,
     build_environment,
 )
+from lance_gateway.gateway.observability.console.jobs.supervisor import Child
 from lance_gateway.memwal.storage.table_names import TableName
 
 

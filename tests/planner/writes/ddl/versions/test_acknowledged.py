@@ -11,7 +11,7 @@ from lance_gateway.memwal.writing import NotOwnerError, OwnershipPolicy, WriteOp
 from lance_gateway.pipeline.cleaning import CleanPolicy, clean
 from lance_gateway.pipeline.jobs.lake import LakeTable
 from lance_gateway.pipeline.merging import merge
-from lance_gateway.planner.writes.ddl.versions import acknowledged
+from lance_gateway.planner.writes.ddl.versions import tags
 from tests.support.lake.moments import write_moment
 
 Sql = Any
@@ -100,17 +100,17 @@ def test_a_tag_is_refused_where_rows_are_left_to_another_process(
 def test_a_clock_of_storage_that_is_ahead_is_waited_for(table: Sql, monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[int] = []
     pauses: list[float] = []
-    lists_all = acknowledged.lists_all
+    lists_all = tags.lists_all
 
     def lists_all_at_last(*states: Any) -> bool:
         shown.append(1)
         return len(shown) > 2 and lists_all(*states)
 
-    monkeypatch.setattr(acknowledged, "lists_all", lists_all_at_last)
+    monkeypatch.setattr(tags, "lists_all", lists_all_at_last)
     monkeypatch.setattr(time, "sleep", pauses.append)
     table("CREATE TAG before ON r")
     assert len(pauses) >= 2
-    monkeypatch.setattr(acknowledged, "lists_all", lambda *_: False)
+    monkeypatch.setattr(tags, "lists_all", lambda *_: False)
     with pytest.raises(UnavailableError, match="clock of its storage is more than 8 s ahead"):
         table("CREATE TAG never ON r")
     assert list(table.dataset("r").tags.list()) == ["before"]
