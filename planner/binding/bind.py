@@ -143,7 +143,7 @@ def bind(
         frozenset(binder.distances),
         tuple(binder.vectors),
         sizes,
-        frozenset() if root is None else find_computed(root),
+        {} if root is None else find_computed(root),
         spelled=text.sql,
         catalog_tables=frozenset(names.catalog_tables),
         catalog_functions=frozenset(binder.catalog_functions),

@@ -166,7 +166,7 @@ class BoundStatement:
         joins_all: whether subqueries become joins that DataFusion refuses, besides those that it answers
             wrongly.
         sizes: ordinal -> function of the parameters whose size is limited; see `planner.sql.text.limits`.
-        computed: ordinals of the parameters that are operands of arithmetic.
+        computed: ordinals of the parameters that are operands of arithmetic; see `find_computed`.
         value_types: types of the values that are bound; empty where the text, or a guess, decides.
         cast_types: types that parameters are cast to in the text for DataFusion, where it would not plan them
             without; empty if it does.
@@ -183,7 +183,7 @@ class BoundStatement:
     distances: frozenset[str] = frozenset()
     vectors: tuple[tuple[float, ...], ...] = field(default=(), repr=False)
     sizes: Mapping[int, str] = field(default_factory=dict, repr=False, hash=False)
-    computed: frozenset[int] = frozenset()
+    computed: Mapping[int, pa.DataType | None] = field(default_factory=dict, hash=False)
     value_types: tuple[pa.DataType, ...] = ()
     cast_types: tuple[pa.DataType, ...] = ()
     spelled: str = field(default="", repr=False)
@@ -228,6 +228,11 @@ class BoundStatement:
     def is_volatile(self) -> bool:
         """Return whether the statement names a volatile function, or a column of such a name."""
         return has_unstable_call(_WORD.findall(self.render()))
+
+    @property
+    def operand_types(self) -> Mapping[int, pa.DataType]:
+        """Return ordinal -> type of those parameters that are beside an interval."""
+        return {ordinal: kind for ordinal, kind in self.computed.items() if kind is not None}
 
     @property
     def argument_types(self) -> Mapping[int, pa.DataType]:

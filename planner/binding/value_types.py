@@ -24,20 +24,29 @@ _COMPUTED: Final = {_KEY: b"computed"}
 _ARITHMETIC: Final = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod)
 
 
-def find_computed(root: exp.Query) -> frozenset[int]:
+def find_computed(root: exp.Query) -> Mapping[int, pa.DataType | None]:
     """Return the ordinals of the parameters that are operands of arithmetic.
 
     Args:
         root: the statement, in which parameters have numbers.
+
+    Returns:
+        Ordinal -> type, where an interval beside the parameter tells it; DataFusion takes such a parameter
+        for an interval, too.
     """
-    found = set()
+    found: dict[int, pa.DataType | None] = {}
     for parameter in root.find_all(exp.Parameter):
-        around = parameter.parent
-        while isinstance(around, exp.Paren):
-            around = around.parent
+        operand: exp.Expr = parameter
+        while isinstance(operand.parent, exp.Paren):
+            operand = operand.parent
+        around = operand.parent
         if isinstance(around, _ARITHMETIC):
-            found.add(int(parameter.name) - 1)
-    return frozenset(found)
+            other = around.expression if operand is around.this else around.this
+            kind = None
+            if isinstance(other.unnest(), exp.Interval):
+                kind = pa.timestamp("us") if isinstance(around, exp.Add | exp.Sub) else pa.int64()
+            found[int(parameter.name) - 1] = kind
+    return found
 
 
 def build_parameter_schema(
@@ -96,8 +105,12 @@ def _is_wider(bound: pa.DataType, told: pa.DataType) -> bool:
     """Return whether arithmetic with bound values differs from arithmetic with values of the told type."""
     types = pa.types
     if types.is_temporal(told):
-        # `? + INTERVAL '1 day'` tells an interval, and `at - ?` an instant.
+        # `at - ?` tells an instant.
         return bool(types.is_temporal(bound)) and _is_span(bound) != _is_span(told)
+    if types.is_decimal(told) and types.is_decimal(bound):
+        return bool(bound.scale > told.scale or bound.precision - bound.scale > told.precision - told.scale)
+    if types.is_decimal(told) and types.is_integer(bound):
+        return True
     if types.is_floating(bound):
         narrower = types.is_floating(told) and told.bit_width < bound.bit_width
         return bool(types.is_integer(told) or types.is_decimal(told) or narrower)

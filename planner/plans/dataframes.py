@@ -54,6 +54,7 @@ from lance_gateway.planner.sql.text.tokens import format_place
 from lance_gateway.planner.sql.tree.dialect import find_query, parse_query
 from lance_gateway.planner.sql.tree.predicates import find_predicates
 from lance_gateway.planner.sql.tree.types import Operations
+from lance_gateway.planner.system.catalogs.tables import LEAVES
 from lance_gateway.planner.tables.state.catalog import Catalog
 from lance_gateway.planner.tables.visibility.visibility import Visibility
 
@@ -189,6 +190,7 @@ class Frames:
                 )
                 for one in bound.references
             }
+            typed |= {name: LEAVES[name].schema for name in bound.catalog_tables}
             rewrite = partial(apply_rules, text, typed, types, plan_part, self._operations, nulls)
             text = self._rewritten.make(f"{nulls} {text}", typed, types, rewrite)
             if not WRITERS.isdisjoint(bound.json_functions):

@@ -60,7 +60,7 @@ def test_some_statements(fuzz_root: Path, open_engine: Callable[[Path], QueryEng
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("seed", "count"),
-    [(100, 1_000), *(pytest.param(seed, 3_000, marks=pytest.mark.soak) for seed in (101, 102, 103))],
+    [(100, 500), *(pytest.param(seed, 3_000, marks=pytest.mark.soak) for seed in (101, 102, 103))],
 )
 def test_ten_thousand_statements(
     fuzz_root: Path, open_engine: Callable[[Path], QueryEngine], seed: int, count: int

@@ -30,7 +30,7 @@ CREATE = "CREATE TABLE t (id BIGINT PRIMARY KEY, v VARCHAR) WITH (region_by = 'b
 Rows = dict[int, str]
 
 
-@pytest.fixture(params=["s3_location", "commits_location"])
+@pytest.fixture(params=[pytest.param("s3_location", marks=pytest.mark.soak), "commits_location"])
 def location(request: pytest.FixtureRequest) -> tuple[str, dict[str, str]]:
     found: tuple[str, dict[str, str]] = request.getfixturevalue(request.param)
     return found

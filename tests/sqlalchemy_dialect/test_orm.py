@@ -72,7 +72,7 @@ def test_objects_are_written_changed_and_removed(session: Session, engine: sa.En
 
 
 def test_many_objects_get_their_keys(session: Session) -> None:
-    customers = [Customer(name=f"customer {number}") for number in range(500)]
+    customers = [Customer(name=f"customer {number}") for number in range(100)]
     session.add_all(customers)
     session.commit()
     stored = {row.id: row.name for row in session.execute(sa.select(Customer.id, Customer.name))}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from datetime import time
 from typing import Literal, TypeAlias, TypeVar
 
 import numpy as np
@@ -21,6 +22,7 @@ from lance_gateway.planner.bridge.distance_functions import is_vector_type
 from lance_gateway.planner.sql.text.limits import MAX_LEVELS, MAX_WIDTH
 from lance_gateway.planner.sql.vector_text import read_vector
 
+_MOST_DIGITS = 76
 _V = TypeVar("_V", pa.Scalar, pa.Array, pa.ChunkedArray)
 
 
@@ -63,6 +65,9 @@ def bind_value(number: int, value: pa.Scalar, kind: pa.DataType) -> pa.Scalar:
     if pa.types.is_timestamp(kind) and kind.tz is not None and pa.types.is_string(value.type):
         with suppress(pa.ArrowInvalid):  # It has a zone; without one, it is a time of UTC.
             return value.cast(pa.timestamp(kind.unit)).cast(kind)
+    if pa.types.is_time(kind) and pa.types.is_string(value.type):
+        with suppress(ValueError):  # which the cast raises
+            return pa.scalar(time.fromisoformat(value.as_py().strip()), kind)
     try:
         cast = cast_values(value, kind)
         is_rounded = pa.types.is_decimal(kind) and pa.types.is_floating(value.type)
@@ -81,6 +86,9 @@ def cast_values(values: _V, kind: pa.DataType) -> _V:
     """
     if pa.types.is_decimal(values.type) and pa.types.is_floating(kind):
         return values.cast(pa.string()).cast(pa.float64()).cast(kind, safe=False)
+    if pa.types.is_integer(values.type) and pa.types.is_decimal(kind):
+        # Arrow asks for room for all values of the type.
+        return values.cast(pa.decimal256(_MOST_DIGITS, kind.scale)).cast(kind)
     return values.cast(kind)
 
 
@@ -123,6 +131,8 @@ def are_comparable(kind: pa.DataType, other: pa.DataType) -> bool:
     """Return whether values of two types can be compared without an exact cast, such as 1.5 with an int64."""
     if pa.types.is_timestamp(kind) and pa.types.is_timestamp(other):
         return (kind.tz is None) == (other.tz is None)
+    if pa.types.is_string(kind):
+        return bool(pa.types.is_time(other) or pa.types.is_interval(other))
     return _is_number(kind) and _is_number(other)
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Final, Protocol, TypeAlias
 
 import pyarrow as pa
@@ -48,8 +49,10 @@ _GUESSES: Final = (
 )
 """The first of these types that fits is taken for all parameters whose type does not follow from the text.
 
-Nested types of columns of the tables follow.
+Nested types of columns of the tables follow, and then different types for different parameters.
 """
+_MOST_MIXED: Final = 3
+"""Parameters that are given different types: each choice is planned."""
 
 
 def plan_with_types(
@@ -66,7 +69,7 @@ def plan_with_types(
     planner = _TypedPlanner(frames, run, catalog)
     if bound.value_types:
         return planner.plan_either(bound, dict(enumerate(bound.value_types)), bound.value_types)
-    told: Mapping[int, pa.DataType] = {}
+    told: Mapping[int, pa.DataType] = bound.operand_types
     refusal: Exception | None = None
     try:
         told = _find_told_types(frames, bound, run, catalog)
@@ -74,9 +77,13 @@ def plan_with_types(
         refusal = error
     lists = _find_lists(frames, bound, run, catalog)
     planned: _Planned | None = None
-    for guess in (*_GUESSES, *_list_nested_types(bound, catalog)):
+    for guesses in _guess_types(
+        bound.parameter_count - len({*told, *lists}), _list_nested_types(bound, catalog)
+    ):
+        rest = iter(guesses)
         types = tuple(
-            told.get(ordinal, lists.get(ordinal, guess)) for ordinal in range(bound.parameter_count)
+            told[ordinal] if ordinal in told else lists[ordinal] if ordinal in lists else next(rest)
+            for ordinal in range(bound.parameter_count)
         )
         try:
             found = planner.plan_either(bound, told, types)
@@ -93,6 +100,13 @@ def plan_with_types(
         return planned  # what NULL is refused for, values may be taken for
     assert refusal is not None  # noqa: S101 - no guess has fitted
     raise translate_error(refusal, bound, run.failure) from refusal
+
+
+def _guess_types(count: int, nested: Iterable[pa.DataType]) -> Iterator[Sequence[pa.DataType]]:
+    """Yield types for so many parameters whose type does not follow from the text, likely ones first."""
+    yield from ([guess] * count for guess in (*_GUESSES, *nested))
+    if 1 < count <= _MOST_MIXED:
+        yield from (guess for guess in product(_GUESSES[:3], repeat=count) if len(set(guess)) > 1)
 
 
 def _list_nested_types(bound: BoundStatement, catalog: VisibleCatalog) -> Collection[pa.DataType]:
@@ -164,6 +178,7 @@ def _find_told_types(
     frame = frames.plan(bound, run, None, catalog, typing=bound.has_vector_subqueries)
     told = find_told_types(frame.logical_plan(), bound.parameter_count, frame.optimized_logical_plan)
     told |= bound.argument_types
+    told |= bound.operand_types
     for vectors in (reference.vectors for reference in bound.references):
         if vectors is not None and vectors.ordinals:
             inner = _find_told_types(frames, vectors.statement, run, catalog)

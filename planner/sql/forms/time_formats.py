@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import reduce
 from types import MappingProxyType
 from typing import Final
 
@@ -83,6 +84,18 @@ class _Part:
         return fill(f"rpad($1, {self.width})", shown) if self.width else shown
 
 
+_REPLACED: Final = (
+    ("HH24", "%H"), ("HH12", "%I"), ("MS", "%3f"), ("US", "%6f"), ("YYYY", "%Y"), ("YY", "%y"), ("MM", "%m"),
+    ("MI", "%M"), ("SS", "%S"), ("DD", "%d"), ("Month", "%B"), ("Mon", "%b"), ("Day", "%A"), ("Dy", "%a"),
+)  # fmt: skip
+_COMPUTED: Final = (
+    "CASE WHEN $1 LIKE '%\\%%' THEN $1 ELSE "
+    + reduce(lambda text, pair: f"replace({text}, '{pair[0]}', '{pair[1]}')", _REPLACED, "$1")
+    + " END"
+)
+"""A format that is not a literal; no pattern is found in what another one became."""
+
+
 def time_formats(tree: Tree) -> None:
     """Write the formats of PostgreSQL as those of DataFusion, which takes them for text.
 
@@ -90,7 +103,8 @@ def time_formats(tree: Tree) -> None:
     ->  SELECT to_char(at, '%Y-%m-%d %H:%M') AS x, (to_char(at, '%-d. ') || rpad(to_char(at, '%B'), 9)) AS y
         FROM t
 
-    A format with % is DataFusion's own, and stays. So does one that is not a literal.
+    A format with % is DataFusion's own, and stays. One that is not a literal is translated when it is
+    computed, by replace().
 
     Raises:
         InvalidInputError: strftime() has other arguments.
@@ -102,6 +116,9 @@ def time_formats(tree: Tree) -> None:
             put(tree, call, _rename(tree, call))
             continue
         written = _read_literal(arguments[1]) if len(arguments) == 2 else None
+        if written is None and name == "TO_CHAR" and len(arguments) == 2:
+            tree.replace(arguments[1], fill(_COMPUTED, arguments[1]))
+            continue
         if written is None or "%" in written:
             continue
         what = ""

@@ -201,6 +201,11 @@ def rounded_decimals(tree: Tree) -> None:
 
         SELECT id FROM p WHERE round(price, 1) <> price
     ->  SELECT id FROM p WHERE CAST(round(price, 1) AS DECIMAL(10, 1)) <> price
+
+    The type does not depend on the value of a parameter: it is that of digits of rows.
+
+        SELECT round(price, $1) AS x FROM p
+    ->  SELECT CAST(round(price, $1) AS DECIMAL(11, 2)) AS x FROM p
     """
     is_everywhere = bool(tree.find_all(exp.SetOperation, exp.Group))
     for call in tree.find_calls("round")[::-1]:
@@ -209,12 +214,21 @@ def rounded_decimals(tree: Tree) -> None:
         is_key = isinstance(call.parent, exp.Ordered) or isinstance(around, exp.Distinct)
         is_result = isinstance(call.parent, exp.Select | exp.Alias) and call.parent_select is tree.root
         is_shown = is_key or is_result
-        kind = tree.find_type(call) if is_everywhere or not is_shown else None
+        is_open = isinstance(call.expressions[-1], exp.Parameter) and len(call.expressions) == 2
+        if is_open:
+            value = tree.find_type(call.expressions[0])
+            kind = _add_digit(value) if value is not None and pa.types.is_decimal128(value) else None
+        else:
+            kind = tree.find_type(call) if is_everywhere or not is_shown else None
         if kind is not None and pa.types.is_decimal(kind):
             is_unnamed = isinstance(call.parent, exp.Select) and call.arg_key == "expressions"
             field = tree.find_field(call) if is_unnamed else None
             cast = _cast_rounded(call.copy(), kind)
             tree.replace(call, cast if field is None else exp.alias_(cast, field.name, quoted=True))
+
+
+def _add_digit(kind: pa.Decimal128Type) -> pa.Decimal128Type:
+    return pa.decimal128(min(kind.precision + 1, MAX_DIGITS), kind.scale)
 
 
 def _cast_rounded(expression: exp.Expr, kind: pa.DataType) -> exp.Expr:

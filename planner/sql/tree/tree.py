@@ -101,6 +101,8 @@ class Tree:
         self._types = Types(schemas, parameters, self._plan, {} if operations is None else operations)
         self._nodes: Sequence[exp.Expr] | None = None
         self._found: dict[tuple[type[exp.Expr], ...], Sequence[exp.Expr]] = {}
+        # With the nodes: another one could get the identity of one that is gone.
+        self._fields: dict[int, tuple[exp.Expr, pa.Field | None]] = {}
 
     def find_all(self, *kinds: type[exp.Expr]) -> Sequence[Any]:
         """Return the expressions of some classes, the outer ones first, before further changes."""
@@ -134,6 +136,7 @@ class Tree:
     def _note_change(self) -> None:
         self.is_changed, self._nodes = True, None
         self._found.clear()
+        self._fields.clear()
 
     def error(
         self, node: exp.Expr, what: str, kind: type[LanceGatewayError] = InvalidInputError
@@ -179,13 +182,19 @@ class Tree:
             The Arrow type; None if it is not known, as that of a parameter without a value.
         """
         kind = self._types.find(expression)
-        if kind is None:
+        if kind is None and not isinstance(expression, exp.Parameter):
             field = self.find_field(expression)
             kind = None if field is None else field.type
         return None if kind is None or pa.types.is_null(kind) else kind
 
     def find_field(self, expression: exp.Expr) -> pa.Field | None:
         """Return the name and the type that an expression has as a column of a result, without an alias."""
+        known = self._fields.get(id(expression))
+        if known is None:
+            known = self._fields[id(expression)] = expression, self._plan_field(expression)
+        return known[1]
+
+    def _plan_field(self, expression: exp.Expr) -> pa.Field | None:
         select = expression.parent_select
         copy = expression.copy()
         is_bare = isinstance(copy, exp.Select | exp.SetOperation)

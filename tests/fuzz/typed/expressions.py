@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,6 +22,7 @@ class Leaf:
         type: None for literals.
         of: The column's type, where it is one or a part of one.
         value: Of a parameter.
+        is_plain: Whether it is bound in the type that drivers give it, and not in that of the column.
         column: Its name.
     """
 
@@ -30,6 +32,7 @@ class Leaf:
     type: Type | None = None
     of: Type | None = None
     value: Any = None
+    is_plain: bool = False
     column: str = ""
 
 
@@ -76,7 +79,8 @@ class Rendering:
             return template.format(*closed)
         if node.source == "parameter" and self.engine == "ours":
             assert node.type is not None
-            self.parameters.append(pa.scalar(node.value, node.type.arrow))
+            scalar = pa.scalar(node.value, node.type.arrow)
+            self.parameters.append(as_drivers_bind(scalar) if node.is_plain else scalar)
             return f"${len(self.parameters)}"
         text = getattr(node.spelling, self.engine)
         if text is None or not node.column:
@@ -87,6 +91,28 @@ class Rendering:
         )
         qualifier = self.qualifier if self.engine == "ours" else ""
         return text.format(f"{qualifier}{node.column}") if is_held else None
+
+
+def as_drivers_bind(scalar: pa.Scalar) -> pa.Scalar:
+    """Return a value in the type that a driver gives a number, a text or a time, if it is the same there."""
+    kind, types = scalar.type, pa.types
+    if types.is_integer(kind):
+        plain = pa.int64()
+    elif types.is_floating(kind):
+        plain = pa.float64()
+    elif types.is_decimal(kind) and scalar.is_valid:
+        return pa.scalar(scalar.as_py())
+    elif types.is_timestamp(kind):
+        plain = pa.timestamp("us", kind.tz)
+    elif types.is_date(kind):
+        plain = pa.date32()
+    elif types.is_large_string(kind) or types.is_dictionary(kind):
+        plain = pa.string()
+    else:
+        return scalar
+    with suppress(pa.ArrowInvalid):
+        return scalar.cast(plain)
+    return scalar
 
 
 def leaves_of(node: Node) -> Iterator[Leaf]:
@@ -225,7 +251,9 @@ class Drawer:
         text = exact(kind, value)
         if text is None and not pa.types.is_nested(kind.arrow):
             return None
-        return Leaf("parameter", text or Spelling("", None, None), kind.group, kind, value=value)
+        is_plain = self._rng.random() < 0.5
+        spelling = text or Spelling("", None, None)
+        return Leaf("parameter", spelling, kind.group, kind, value=value, is_plain=is_plain)
 
 
 def iterate_leaves(column: Column) -> Iterator[Leaf]:

@@ -70,7 +70,7 @@ def test_files_of_several_kinds(root: Path, tmp_path: Path, gateway: EngineGatew
     assert held(gateway)[-1] == (4, "four", None)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_by_spark_submit_what_comes_in_a_directory(root: Path, tmp_path: Path, gateway: EngineGateway):
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.csv").write_text(CSV)

@@ -203,6 +203,7 @@ def test_a_stream_of_changes_is_told_once_through_failures_and_restarts(
     assert found[2:] == [(1, 1, "update_before"), (1, 10, "update_after"), (2, 2, "delete")]
 
 
+@pytest.mark.soak
 def test_a_stream_of_many_changes_has_partitions_of_keys(
     spark: "SparkSession", server: GatewayServer, load: Load, tmp_path: Path
 ) -> None:

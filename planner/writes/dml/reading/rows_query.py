@@ -104,7 +104,8 @@ class _RowsPlan:
         empty_tables = {name: schema.empty_table() for name, schema in self.schemas.items()}
         frame = self._plan_frame(empty_tables, None, _QueryRun())
         count = self.bound.parameter_count
-        kinds = infer_parameter_types(frame.logical_plan(), count) if count else ()
+        told = infer_parameter_types(frame.logical_plan(), count) if count else ()
+        kinds = [self.bound.operand_types.get(ordinal, kind) for ordinal, kind in enumerate(told)]
         if count:
             nulls = [pa.scalar(None, kind) for kind in kinds]
             frame = self._plan_frame(empty_tables, nulls, _QueryRun())

@@ -18,4 +18,4 @@ SELECT to_char(at, '%H:%M:%S.%6f') AS x, to_char(at, '%Y') AS y FROM t
 ## formats of DataFusion, and of rows
 SELECT to_char(at, '%Y') AS x, to_char(at, s) AS y FROM t
 --
-SELECT to_char(at, '%Y') AS x, to_char(at, s) AS y FROM t
+SELECT to_char(at, '%Y') AS x, to_char(at, CASE WHEN s LIKE '%\%%' THEN s ELSE replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(s, 'HH24', '%H'), 'HH12', '%I'), 'MS', '%3f'), 'US', '%6f'), 'YYYY', '%Y'), 'YY', '%y'), 'MM', '%m'), 'MI', '%M'), 'SS', '%S'), 'DD', '%d'), 'Month', '%B'), 'Mon', '%b'), 'Day', '%A'), 'Dy', '%a') END) AS y FROM t

@@ -1,0 +1,207 @@
+-- Statements with literals in braces: they mean the same with a parameter in the place of each literal, bound as
+-- Python's drivers bind its value (int as BIGINT, float as DOUBLE, a time as TIMESTAMP(6)).
+SELECT id, d * {2} AS x FROM a
+SELECT id, d / {3} AS x FROM a
+SELECT id, d + {1} AS x FROM a
+SELECT id, {1} - d AS x FROM a
+SELECT id, d % {2} AS x FROM a
+SELECT id, n * {1.5} AS x FROM a
+SELECT id, n / {2} AS x FROM a
+SELECT id, n / {2.0} AS x FROM a
+SELECT id, n % {3} AS x FROM a
+SELECT id, f * {2} AS x FROM a
+SELECT id, f / {3} AS x FROM a
+SELECT id, -f + {1} AS x FROM a
+SELECT id, sm + {100000} AS x FROM a
+SELECT id, sm * {3} AS x FROM a
+SELECT id, r * {2} AS x FROM a
+SELECT id, r + {0.1} AS x FROM a
+SELECT id FROM a WHERE d = {4}
+SELECT id FROM a WHERE d = {3.5}
+SELECT id FROM a WHERE d > {3}
+SELECT id FROM a WHERE d IN ({3}, {4})
+SELECT id FROM a WHERE d IN ({3.5}, {4})
+SELECT id FROM a WHERE d BETWEEN {3} AND {4}
+SELECT id FROM a WHERE d BETWEEN {3.1} AND {3.9}
+SELECT id FROM a WHERE d <> {3.5}
+SELECT id FROM a WHERE d > {100000000000}
+SELECT id FROM a WHERE d < {1e300}
+SELECT id FROM a WHERE n = {2.0}
+SELECT id FROM a WHERE n = {2.5}
+SELECT id FROM a WHERE n < {2.5}
+SELECT id FROM a WHERE n < {99999999999}
+SELECT id FROM a WHERE sm < {99999}
+SELECT id FROM a WHERE f = {1.5}
+SELECT id FROM a WHERE f > {1}
+SELECT id FROM a WHERE r = {0.1}
+SELECT id FROM a WHERE r < {1}
+SELECT id FROM a WHERE s = {'x'}
+SELECT id FROM a WHERE s LIKE {'x%'}
+SELECT id FROM a WHERE s LIKE '%' || {'x'} || '%'
+SELECT id FROM a WHERE s ILIKE {'X%'}
+SELECT id FROM a WHERE s ~ {'^x'}
+SELECT id FROM a WHERE s IN ({'x'}, {'y'})
+SELECT id FROM a WHERE s NOT IN ({'x'})
+SELECT id FROM a WHERE lower(s) = lower({'X'})
+SELECT id FROM a WHERE length(s) > {0}
+SELECT id FROM a WHERE ts = {2024-01-01 00:00:00}
+SELECT id FROM a WHERE ts > {'2023-12-31'}
+SELECT id FROM a WHERE ts > {2023-12-31}
+SELECT id FROM a WHERE ts BETWEEN {2023-12-31} AND {2024-01-02}
+SELECT id FROM a WHERE ts < {'2024-01-01 00:00:00.5'}
+SELECT id FROM a WHERE tz > {2023-12-31 00:00:00}
+SELECT id FROM a WHERE tz > {'2023-12-31T00:00:00Z'}
+SELECT id FROM a WHERE tz = {2024-01-01 00:00:00+00}
+SELECT id FROM a WHERE dy = {2024-01-01}
+SELECT id FROM a WHERE dy = {'2024-01-01'}
+SELECT id FROM a WHERE dy >= {2024-01-01 00:00:00}
+SELECT id FROM a WHERE CAST(ts AS DATE) = {2024-01-01}
+SELECT id FROM a WHERE ts::date = {'2024-01-01'}
+SELECT id FROM a WHERE date_trunc('day', ts) = {2024-01-01}
+SELECT id FROM a WHERE date_trunc({'day'}, ts) = ts
+SELECT id FROM a WHERE extract(year FROM ts) = {2024}
+SELECT id FROM a WHERE tm > {'00:00:00'}
+SELECT id FROM a WHERE ts > TIMESTAMP '2024-01-03' - INTERVAL '1 day' * {5}
+SELECT id, ts + INTERVAL '1 hour' * {2} AS x FROM a
+SELECT id, ts + {2} * INTERVAL '1 hour' AS x FROM a
+SELECT id, ts - {2024-01-01 00:00:00} AS x FROM a
+SELECT id, dy + {3} AS x FROM a
+SELECT id, dy - {2024-01-01} AS x FROM a
+SELECT id, ts + CAST({'1 day'} AS INTERVAL) AS x FROM a
+SELECT id FROM a WHERE ts > {2024-01-02 00:00:00} - INTERVAL '2 days'
+SELECT id FROM a WHERE b = {True}
+SELECT id FROM a WHERE b IS NOT DISTINCT FROM {True}
+SELECT id FROM a WHERE u = {'00000000-0000-0000-0000-000000000001'}
+SELECT id FROM a WHERE u IN ({'00000000-0000-0000-0000-000000000001'})
+SELECT id FROM a WHERE id = ANY({[1, 2]})
+SELECT id FROM a WHERE s = ANY({['x', 'q']})
+SELECT id FROM a WHERE {1} = ANY(l)
+SELECT id FROM a WHERE array_has(l, {1})
+SELECT id, array_append(l, {9}) AS x FROM a
+SELECT id, l[{1}] AS x FROM a
+SELECT id, round(d, {1}) AS x FROM a
+SELECT id, round(f, {1}) AS x FROM a
+SELECT id, trunc(f, {1}) AS x FROM a
+SELECT id, trunc(d, {1}) AS x FROM a
+SELECT id, power(f, {2}) AS x FROM a
+SELECT id, power(n, {2}) AS x FROM a
+SELECT id, mod(n, {2}) AS x FROM a
+SELECT id, greatest(n, {7}) AS x FROM a
+SELECT id, greatest(d, {7}) AS x FROM a
+SELECT id, least(f, {1}) AS x FROM a
+SELECT id, coalesce(n, {7}) AS x FROM a
+SELECT id, coalesce(d, {0}) AS x FROM a
+SELECT id, coalesce(f, {0}) AS x FROM a
+SELECT id, coalesce(s, {'-'}) AS x FROM a
+SELECT id, coalesce(ts, {2024-05-05 00:00:00}) AS x FROM a
+SELECT id, coalesce(dy, {2024-05-05}) AS x FROM a
+SELECT id, nullif(n, {2}) AS x FROM a
+SELECT id, nullif(s, {'x'}) AS x FROM a
+SELECT id, CASE WHEN n > {1} THEN {'big'} ELSE {'small'} END AS x FROM a
+SELECT id, CASE WHEN n > {1} THEN d ELSE {0} END AS x FROM a
+SELECT id, CASE n WHEN {2} THEN {10} ELSE {20} END AS x FROM a
+SELECT id, CASE s WHEN {'x'} THEN {1} ELSE NULL END AS x FROM a
+SELECT id, substr(s, {1}, {1}) AS x FROM a
+SELECT id, left(s, {1}) AS x FROM a
+SELECT id, right(s, {1}) AS x FROM a
+SELECT id, lpad(s, {5}, {'-'}) AS x FROM a
+SELECT id, repeat(s, {3}) AS x FROM a
+SELECT id, replace(s, {'x'}, {'yy'}) AS x FROM a
+SELECT id, split_part(s, {'x'}, {1}) AS x FROM a
+SELECT id, concat(s, {'-'}, {1}) AS x FROM a
+SELECT id, s || {'!'} AS x FROM a
+SELECT id, {'!'} || s || {1} AS x FROM a
+SELECT id, strpos(s, {'x'}) AS x FROM a
+SELECT id, starts_with(s, {'x'}) AS x FROM a
+SELECT id, regexp_replace(s, {'x'}, {'z'}) AS x FROM a
+SELECT id, to_char(ts, {'YYYY-MM'}) AS x FROM a
+SELECT id, date_bin(INTERVAL '1 hour', ts, {2024-01-01 00:00:00}) AS x FROM a
+SELECT id, json_extract(j, {'$.a'}) AS x FROM a
+SELECT id, j ->> {'a'} AS x FROM a
+SELECT id, CAST({5} AS TEXT) AS x FROM a
+SELECT id, CAST({'5'} AS INT) + n AS x FROM a
+SELECT id, CAST({5} AS DECIMAL(10, 2)) AS x FROM a
+SELECT id, {5}::int AS x FROM a
+SELECT {1} AS x
+SELECT {1.5} AS x, {'t'} AS y, {True} AS z
+SELECT {1} + {2} AS x
+SELECT {1} + {2.5} AS x
+SELECT {'a'} || {'b'} AS x
+SELECT upper({'a'}) AS x
+SELECT abs({-5}) AS x
+SELECT * FROM (VALUES ({1}, {'a'}), ({2}, {'b'})) AS v(x, y)
+SELECT id FROM a JOIN (VALUES ({1}), ({2})) AS v(x) ON a.id = v.x
+SELECT id FROM a JOIN (VALUES ({'x'}), ({'q'})) AS v(x) ON a.s = v.x
+SELECT id FROM a WHERE d IN (SELECT x FROM (VALUES ({3.5}), ({4})) AS v(x))
+SELECT id FROM a ORDER BY id LIMIT {1}
+SELECT id FROM a ORDER BY id LIMIT {1} OFFSET {1}
+SELECT id FROM a ORDER BY abs(n - {2}), id
+SELECT n, count(*) AS c FROM a GROUP BY n HAVING count(*) > {0}
+SELECT sum(d) AS x FROM a HAVING sum(d) > {1}
+SELECT sum(d * {2}) AS x FROM a
+SELECT sum(n) FILTER (WHERE n > {1}) AS x FROM a
+SELECT sum(CASE WHEN n > {1} THEN {1} ELSE {0} END) AS x FROM a
+SELECT count(*) AS x FROM a WHERE d * {2} > {5}
+SELECT avg(d) > {3} AS x FROM a
+SELECT string_agg(s, {','}) AS x FROM a
+SELECT id, lag(n, {1}) OVER (ORDER BY id) AS x FROM a
+SELECT id, lag(n, {1}, {0}) OVER (ORDER BY id) AS x FROM a
+SELECT id, ntile({2}) OVER (ORDER BY id) AS x FROM a
+SELECT id, sum(n + {1}) OVER (ORDER BY id) AS x FROM a
+SELECT id FROM a WHERE EXISTS (SELECT 1 FROM a AS o WHERE o.id = a.id AND o.n > {1})
+SELECT id FROM a WHERE n = (SELECT max(n) FROM a WHERE n < {100})
+SELECT id, (SELECT count(*) FROM a AS o WHERE o.n > {1}) AS x FROM a
+SELECT id FROM a WHERE id IN (SELECT id FROM a WHERE d > {3})
+WITH q AS (SELECT id, n + {1} AS m FROM a) SELECT * FROM q WHERE m > {2}
+SELECT id, n FROM a WHERE n > {1} UNION ALL SELECT {999}, {5}
+SELECT {999} AS id, {'q'} AS s UNION ALL SELECT id, s FROM a
+SELECT id FROM a EXCEPT SELECT {1}
+SELECT id FROM a WHERE ({None} IS NULL OR n = {2})
+SELECT id FROM a WHERE n = {None}
+SELECT id FROM a WHERE n IS NOT DISTINCT FROM {None}
+SELECT id FROM a WHERE (id, n) = ({1}, {2})
+SELECT id FROM a WHERE (id, n) IN (({1}, {2}), ({5}, {6}))
+SELECT id FROM a WHERE NOT (n > {1} AND d < {4})
+SELECT id FROM a WHERE by = {b'ab'}
+SELECT id, encode(by, {'hex'}) AS x FROM a
+SELECT id FROM a WHERE coalesce(s, {''}) = {''}
+SELECT id FROM a WHERE md = {2024-01-01 00:00:00.500}
+SELECT id FROM a WHERE md > {2023-01-01}
+SELECT id FROM a WHERE md >= {2024-01-01 00:00:00}
+SELECT id FROM a WHERE d = {D4.44} OR d = {D3.50}
+SELECT id, d + {D1.005} AS x FROM a
+SELECT id FROM a WHERE n = {D2}
+SELECT id FROM a WHERE f = {D1.5}
+UPDATE a SET d = d * {2}
+UPDATE a SET d = {4}
+UPDATE a SET d = {4.44}
+UPDATE a SET d = {'4.44'}
+UPDATE a SET n = {'7'}
+UPDATE a SET n = {7.0}
+UPDATE a SET f = {1}
+UPDATE a SET r = {0.1}
+UPDATE a SET s = {5}
+UPDATE a SET sm = {5}
+UPDATE a SET ts = {2024-05-05}
+UPDATE a SET ts = {'2024-05-05 10:00'}
+UPDATE a SET tz = {2024-05-05 10:00:00}
+UPDATE a SET tz = {'2024-05-05 10:00:00+02'}
+UPDATE a SET dy = {'2024-05-05'}
+UPDATE a SET tm = {'10:30'}
+UPDATE a SET b = {False}
+UPDATE a SET u = {'00000000-0000-0000-0000-000000000002'}
+UPDATE a SET l = {[4, 5]}
+UPDATE a SET j = {'{"b": 2}'}
+UPDATE a SET d = d / {3}
+UPDATE a SET d = CASE WHEN n > {1} THEN {9.99} ELSE d END
+UPDATE a SET n = coalesce({None}, n)
+UPDATE a SET ts = ts + INTERVAL '1 day' * {2}
+UPDATE a SET d = round(d * {1.19}, {2})
+UPDATE a SET s = CASE WHEN {True} THEN {'t'} ELSE s END
+DELETE FROM a WHERE d = {3.5}
+DELETE FROM a WHERE d * {2} > {7}
+DELETE FROM a WHERE ts < {2024-01-02}
+INSERT INTO a (id, d) VALUES ({50}, {4})
+INSERT INTO a (id, d, n) SELECT id + {100}, d * {2}, n + {1} FROM a
+INSERT INTO a (id, n) VALUES ({1}, {9}) ON CONFLICT (id) DO UPDATE SET n = a.n + {5}
+MERGE INTO a USING (SELECT {1} AS id, {3} AS n) s ON a.id = s.id WHEN MATCHED THEN UPDATE SET n = a.n + s.n, d = d + {1}
