@@ -19,7 +19,12 @@ from lance_gateway.gateway.protocol.commands import Call
 from lance_gateway.gateway.protocol.expiring_cache import ExpiringCache
 from lance_gateway.memwal.errors import InvalidInputError, NotFoundError
 from lance_gateway.planner.bridge.distance_functions import is_vector_type
-from lance_gateway.planner.bridge.types.plain_types import are_comparable, normalize_layout, plain_type
+from lance_gateway.planner.bridge.types.plain_types import (
+    are_comparable,
+    cast_values,
+    normalize_layout,
+    plain_type,
+)
 from lance_gateway.planner.bridge.types.value_sizes import (
     MAX_MEASURED,
     PIECE_ROWS,
@@ -316,7 +321,7 @@ def _cast_column(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
             # Some clients bind every value as a union, whose rows have types of their own.
             return _cast_by_row(column, field, lambda row: row.value.cast(field.type))
         return pa.chunked_array(
-            [normalize_layout(chunk).cast(field.type) for chunk in column.chunks], field.type
+            [cast_values(normalize_layout(chunk), field.type) for chunk in column.chunks], field.type
         )
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         if are_comparable(column.type, field.type):

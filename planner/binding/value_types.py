@@ -21,6 +21,8 @@ from lance_gateway.planner.bridge.types.plain_types import plain_type
 _KEY: Final = b"lance-gateway:parameter"
 _OPEN: Final = {_KEY: b"open"}
 _COMPUTED: Final = {_KEY: b"computed"}
+_SMALL: Final = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
+"""Types of one value in the place of those of many."""
 _ARITHMETIC: Final = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod)
 
 
@@ -43,10 +45,20 @@ def find_computed(root: exp.Query) -> Mapping[int, pa.DataType | None]:
         if isinstance(around, _ARITHMETIC):
             other = around.expression if operand is around.this else around.this
             kind = None
-            if isinstance(other.unnest(), exp.Interval):
+            if _is_interval(other):
                 kind = pa.timestamp("us") if isinstance(around, exp.Add | exp.Sub) else pa.int64()
             found[int(parameter.name) - 1] = kind
     return found
+
+
+def _is_interval(node: exp.Expr) -> bool:
+    """Return whether an expression is an interval, or a multiple of one."""
+    node = node.unnest()
+    if isinstance(node, exp.Neg):
+        return _is_interval(node.this)
+    if isinstance(node, exp.Mul | exp.Div):
+        return _is_interval(node.this) or _is_interval(node.expression)
+    return isinstance(node, exp.Interval)
 
 
 def build_parameter_schema(
@@ -94,7 +106,8 @@ def _settle(field: pa.Field, bound: pa.DataType) -> pa.DataType:
 def _strip(kind: pa.DataType) -> pa.DataType:
     while isinstance(kind, pa.BaseExtensionType):
         kind = kind.storage_type
-    return plain_type(kind)
+    kind = plain_type(kind)
+    return _SMALL.get(kind, kind)
 
 
 def _is_span(kind: pa.DataType) -> bool:

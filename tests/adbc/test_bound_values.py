@@ -1,14 +1,15 @@
-"""A bound value means what a literal in its place does, in the type that Python's driver gives it."""
+"""A bound value means what a literal in its place does, in the types that drivers give it."""
 
 import datetime as dt
 import decimal
 import re
 from ast import literal_eval
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import adbc_driver_flightsql.dbapi as flightsql
+import pyarrow as pa
 import pytest
 
 from lance_gateway.gateway.server import GatewayServer
@@ -16,6 +17,7 @@ from lance_gateway.memwal.writing import WriteOptions
 from lance_gateway.planner.engine import QueryEngine
 from lance_gateway.planner.tables.state.catalog import Catalog
 
+pytestmark = pytest.mark.slow
 STATEMENTS = [
     line
     for line in (Path(__file__).parent / "data" / "bound_values.sql").read_text().splitlines()
@@ -73,7 +75,7 @@ def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     engine.close()
 
 
-def run(connection: Any, sql: str, values: tuple[Any, ...] | None) -> list[Any]:
+def run(connection: Any, sql: str, values: Any) -> list[Any]:
     """The rows of a query, or of the table that a statement has changed, which is as before then."""
     with connection.cursor() as cursor:
         cursor.execute(sql, values)
@@ -84,9 +86,34 @@ def run(connection: Any, sql: str, values: tuple[Any, ...] | None) -> list[Any]:
     return sorted(rows, key=repr)
 
 
+def bind_as_python(values: list[Any]) -> Any:
+    return tuple(values)
+
+
+def bind_as_frames(values: list[Any]) -> Any:
+    """As pandas and Polars give values: long texts, times in nanoseconds, decimals with room."""
+    return pa.table([make_array(value) for value in values], names=[str(at) for at in range(len(values))])
+
+
+def make_array(value: Any) -> pa.Array:
+    match value:
+        case str():
+            return pa.array([value], pa.large_string())
+        case bytes():
+            return pa.array([value], pa.large_binary())
+        case decimal.Decimal():
+            return pa.array([value], pa.decimal128(20, 5))
+        case dt.datetime():
+            return pa.array([value], pa.timestamp("ns", "UTC" if value.tzinfo else None))
+    return pa.array([value])
+
+
+@pytest.mark.parametrize("bind", [bind_as_python, bind_as_frames])
 @pytest.mark.parametrize("statement", STATEMENTS)
-def test_a_bound_value_is_as_a_literal(connection: Any, statement: str) -> None:
+def test_a_bound_value_is_as_a_literal(
+    connection: Any, statement: str, bind: Callable[[list[Any]], Any]
+) -> None:
     found = [read_value(slot[1]) for slot in _SLOT.finditer(statement)]
     literals = iter(literal for _, literal in found)
     written = run(connection, _SLOT.sub(lambda _: next(literals), statement), None)
-    assert run(connection, _SLOT.sub("?", statement), tuple(value for value, _ in found)) == written
+    assert run(connection, _SLOT.sub("?", statement), bind([value for value, _ in found])) == written

@@ -65,7 +65,7 @@ def bind_value(number: int, value: pa.Scalar, kind: pa.DataType) -> pa.Scalar:
     if pa.types.is_timestamp(kind) and kind.tz is not None and pa.types.is_string(value.type):
         with suppress(pa.ArrowInvalid):  # It has a zone; without one, it is a time of UTC.
             return value.cast(pa.timestamp(kind.unit)).cast(kind)
-    if pa.types.is_time(kind) and pa.types.is_string(value.type):
+    if pa.types.is_time(kind) and _is_text(value.type):
         with suppress(ValueError):  # which the cast raises
             return pa.scalar(time.fromisoformat(value.as_py().strip()), kind)
     try:
@@ -131,9 +131,21 @@ def are_comparable(kind: pa.DataType, other: pa.DataType) -> bool:
     """Return whether values of two types can be compared without an exact cast, such as 1.5 with an int64."""
     if pa.types.is_timestamp(kind) and pa.types.is_timestamp(other):
         return (kind.tz is None) == (other.tz is None)
-    if pa.types.is_string(kind):
+    if _is_text(kind):
         return bool(pa.types.is_time(other) or pa.types.is_interval(other))
     return _is_number(kind) and _is_number(other)
+
+
+def is_assigned_alike(schema: pa.Schema, told: pa.Schema) -> bool:
+    """Return whether a result has the columns that were told, some perhaps of other numbers."""
+    pairs = zip(schema.types, told.types, strict=False)
+    return schema.names == told.names and all(
+        found.equals(kind) or (_is_number(found) and _is_number(kind)) for found, kind in pairs
+    )
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def _is_number(kind: pa.DataType) -> bool:

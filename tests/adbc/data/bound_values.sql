@@ -1,5 +1,5 @@
 -- Statements with literals in braces: they mean the same with a parameter in the place of each literal, bound as
--- Python's drivers bind its value (int as BIGINT, float as DOUBLE, a time as TIMESTAMP(6)).
+-- drivers bind its value (an int as BIGINT, a float as DOUBLE, a time as TIMESTAMP(6)).
 SELECT id, d * {2} AS x FROM a
 SELECT id, d / {3} AS x FROM a
 SELECT id, d + {1} AS x FROM a
@@ -205,3 +205,134 @@ INSERT INTO a (id, d) VALUES ({50}, {4})
 INSERT INTO a (id, d, n) SELECT id + {100}, d * {2}, n + {1} FROM a
 INSERT INTO a (id, n) VALUES ({1}, {9}) ON CONFLICT (id) DO UPDATE SET n = a.n + {5}
 MERGE INTO a USING (SELECT {1} AS id, {3} AS n) s ON a.id = s.id WHEN MATCHED THEN UPDATE SET n = a.n + s.n, d = d + {1}
+UPDATE a SET d = d + {D1.005}
+UPDATE a SET d = d * {D1.005}
+UPDATE a SET d = d + {100}
+UPDATE a SET d = {1000} - d WHERE d < {4}
+UPDATE a SET d = greatest(d, {4})
+UPDATE a SET d = coalesce(d, {0})
+UPDATE a SET d = coalesce(d, {D0.50})
+UPDATE a SET n = round(n * {1.5}, {0})
+UPDATE a SET n = n / {2}
+UPDATE a SET n = n % {2}
+UPDATE a SET sm = sm + {1}
+UPDATE a SET r = r * {2}
+UPDATE a SET s = upper({'q'}) || s
+UPDATE a SET s = concat({'q'}, s, {1})
+UPDATE a SET s = substr(s, {1}, {1})
+UPDATE a SET s = replace(s, {'x'}, {'zz'})
+UPDATE a SET s = to_char(ts, {'YYYY'})
+UPDATE a SET ts = {2024-05-05 10:00:00} + INTERVAL '1 day'
+UPDATE a SET ts = {2024-05-05 10:00:00} - INTERVAL '1 day' * {2}
+UPDATE a SET ts = date_trunc({'month'}, ts)
+UPDATE a SET dy = dy + {7}
+UPDATE a SET dy = dy - INTERVAL '1 day' * {2}
+UPDATE a SET l = array_append(l, {9})
+UPDATE a SET b = n > {1}
+UPDATE a SET b = {True} AND b
+UPDATE a SET d = (SELECT max(d) FROM a AS x WHERE x.n > {1})
+UPDATE a SET d = d * {2} WHERE id IN (SELECT id FROM a WHERE n > {1})
+UPDATE a SET d = v.x FROM (VALUES ({1}, {9.25})) AS v(i, x) WHERE a.id = v.i
+UPDATE a SET j = json_set(j, {'$.a'}, {'5'})
+INSERT INTO a (id, d, f, s) VALUES ({51}, {D1.5}, {2}, {'t'}), ({52}, {2}, {2.5}, {'u'})
+INSERT INTO a (id, ts, dy) VALUES ({51}, {2024-05-05 10:00:00}, {2024-05-05})
+INSERT INTO a (id, ts) VALUES ({51}, {2024-05-05 10:00:00} + INTERVAL '1 hour')
+INSERT INTO a (id, d) VALUES ({51}, {3} * {2.5})
+INSERT INTO a (id, d) VALUES ({51}, round({3.14159}, {2}))
+INSERT INTO a (id, d) SELECT {51}, {D2.25}
+INSERT INTO a (id, s) SELECT {51}, {'x'} WHERE NOT EXISTS (SELECT 1 FROM a WHERE id = {51})
+INSERT INTO a (id, d) VALUES ({1}, {2}) ON CONFLICT (id) DO UPDATE SET d = a.d * {2} + excluded.d
+DELETE FROM a WHERE ts < {2024-06-01 00:00:00} - INTERVAL '1 day' * {3}
+DELETE FROM a WHERE d + {1} > {5}
+DELETE FROM a WHERE id = {1} RETURNING d * {2} AS x
+SELECT id, d * n * {2} AS x FROM a
+SELECT id, (d + {1}) * {2} AS x FROM a
+SELECT id, d * ({1} + {2}) AS x FROM a
+SELECT id, d * {D0.19} + d AS x FROM a
+SELECT id, round(d * {D0.19}, {2}) AS x FROM a
+SELECT id, round(d / {3}, {2}) AS x FROM a
+SELECT id, ceil(d * {2}) AS x FROM a
+SELECT id, abs(d - {5}) AS x FROM a
+SELECT id, d > {4} AS x FROM a
+SELECT id, d BETWEEN {3} AND {4} AS x FROM a
+SELECT id, d IN ({3.5}) AS x FROM a
+SELECT id, cast({'2024-01-01'} AS DATE) = dy AS x FROM a
+SELECT id, ts::date - {2024-01-01} AS x FROM a
+SELECT id, ts - INTERVAL '1 day' * {2} > {2023-01-01} AS x FROM a
+SELECT id FROM a WHERE ts >= {2024-01-01} AND ts < {2024-01-01} + INTERVAL '1 day'
+SELECT id FROM a WHERE ts >= {2024-01-01 00:00:00} AND ts < {2024-01-01 00:00:00} + INTERVAL '1 month'
+SELECT id FROM a WHERE dy > {2024-02-01} - INTERVAL '2 months'
+SELECT id FROM a WHERE tz > {2024-01-01 00:00:00+00} - INTERVAL '1 hour'
+SELECT id FROM a WHERE tz BETWEEN {2023-01-01 00:00:00+00} AND {2025-01-01 00:00:00+00}
+SELECT id FROM a WHERE d = ANY(ARRAY[{3.5}, {4}])
+SELECT id FROM a WHERE n = ANY(ARRAY[{2}, {4}])
+SELECT id FROM a WHERE regexp_like(s, {'^x'})
+SELECT id FROM a WHERE position({'x'} IN s) > {1}
+SELECT id FROM a WHERE substring(s FROM {1} FOR {1}) = {'x'}
+SELECT id FROM a WHERE trim({'x'} FROM s) = {''}
+SELECT id FROM a WHERE s > {'a'} AND s < {'z'}
+SELECT id FROM a WHERE s || {'a'} = {'xa'}
+SELECT id FROM a WHERE (s = {'x'} OR {None} IS NOT NULL)
+SELECT id FROM a WHERE f BETWEEN {1} AND {2}
+SELECT id FROM a WHERE f * {2} = {3}
+SELECT id FROM a WHERE n + {1} = {3}
+SELECT id FROM a WHERE n * {2} > id + {1}
+SELECT id FROM a WHERE -n = {-2}
+SELECT id FROM a WHERE CASE WHEN {True} THEN n = {2} ELSE n = {5} END
+SELECT id FROM a WHERE n > (SELECT avg(n) * {0.5} FROM a)
+SELECT id FROM a WHERE n > ALL(SELECT n FROM a WHERE n < {3})
+SELECT id FROM a WHERE n IN (SELECT n + {0} FROM a)
+SELECT a.id FROM a JOIN a AS o ON a.id = o.id AND o.n > {1}
+SELECT a.id FROM a LEFT JOIN a AS o ON a.id = o.id + {1} WHERE o.d > {3}
+SELECT id, x FROM a CROSS JOIN (SELECT {1} AS x) AS q
+SELECT id, unnest(l) + {1} AS x FROM a
+SELECT date_trunc('month', ts) AS m, count(*) AS c FROM a WHERE ts > {2023-01-01} GROUP BY 1
+SELECT CASE WHEN n > {2} THEN {'big'} ELSE {'small'} END AS g, sum(d) AS x FROM a GROUP BY 1
+SELECT sum(d) * {2} AS x FROM a
+SELECT sum(d) / {3} AS x FROM a
+SELECT avg(n) + {1} AS x FROM a
+SELECT max(d) - {1} AS x FROM a
+SELECT count(DISTINCT n + {1}) AS x FROM a
+SELECT array_agg(n + {1} ORDER BY id) AS x FROM a
+SELECT percentile_cont({0.5}) WITHIN GROUP (ORDER BY f) AS x FROM a
+SELECT approx_percentile_cont(f, {0.5}) AS x FROM a
+SELECT id, rank() OVER (PARTITION BY n > {1} ORDER BY id) AS x FROM a
+SELECT id, first_value(d + {1}) OVER (ORDER BY id) AS x FROM a
+SELECT id, nth_value(n, {1}) OVER (ORDER BY id) AS x FROM a
+SELECT id, n FROM a ORDER BY CASE WHEN n = {5} THEN {0} ELSE {1} END, id
+SELECT DISTINCT {1} AS x, b FROM a
+SELECT id, ARRAY[n, {3}] AS x FROM a
+SELECT id, array_position(l, {2}) AS x FROM a
+SELECT id, array_to_string(l, {','}) AS x FROM a
+SELECT id, json_build_object({'k'}, n) AS x FROM a
+SELECT id, j -> {'a'} AS x FROM a
+SELECT id, j ->> {'$.a'} AS x FROM a
+SELECT id, md5({'a'} || s) AS x FROM a
+SELECT id, coalesce(s, {'a'}) || {'b'} AS x FROM a
+SELECT id, nullif(s, {''}) AS x FROM a
+SELECT id, extract(day FROM ts) + {1} AS x FROM a
+SELECT id, make_date({2024}, {1}, {2}) AS x FROM a
+SELECT id, to_timestamp({1700000000}) AS x FROM a
+SELECT id, to_date({'2024-01-01'}) AS x FROM a
+SELECT id, date_part('year', ts) = {2024} AS x FROM a
+SELECT id, ({1}, n) = (n, {1}) AS x FROM a
+SELECT id, {1} IN (n, sm) AS x FROM a
+SELECT id, {2} BETWEEN n AND sm AS x FROM a
+SELECT id, {3.5} = d AS x FROM a
+SELECT id, {'x'} = s AS x FROM a
+SELECT id, {2024-01-01} <= dy AS x FROM a
+SELECT id FROM a WHERE sm = {3} AND r < {1} AND f > {-5}
+SELECT id FROM a WHERE id > {0} ORDER BY d DESC NULLS LAST LIMIT {2}
+SELECT * FROM (SELECT id, row_number() OVER (ORDER BY id) AS k FROM a) AS q WHERE k <= {2}
+WITH p AS (SELECT {2} AS v) SELECT a.id FROM a, p WHERE a.n = p.v
+WITH p(v) AS (VALUES ({2}), ({5})) SELECT a.id FROM a JOIN p ON a.n = p.v
+SELECT id FROM a WHERE ts > {2023-01-01} UNION SELECT id FROM a WHERE d > {4}
+SELECT id, d FROM a INTERSECT SELECT {1}, {D3.50}
+SELECT id FROM a WHERE id = {1} OR id = {2.0}
+SELECT id FROM a WHERE cast(n AS text) = {'2'}
+SELECT id FROM a WHERE cast({'2'} AS int) = n
+SELECT id FROM a WHERE cast({2} AS bigint) = n
+SELECT id FROM a WHERE n::text LIKE {'2%'}
+SELECT id FROM a WHERE d::text = {'3.50'}
+SELECT id FROM a WHERE cast(d AS INT) = {4}
+SELECT id FROM a WHERE u = cast({'00000000-0000-0000-0000-000000000001'} AS uuid)

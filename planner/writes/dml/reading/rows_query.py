@@ -24,6 +24,7 @@ from lance_gateway.planner.bridge.types.plain_types import (
     TypeSet,
     bind_values,
     cast_values,
+    is_assigned_alike,
     normalize_schema,
     refuse_untyped,
 )
@@ -198,16 +199,17 @@ class RowsQuery:
     Args:
         query: query over the tables of `schemas`.
         schemas: table name -> schema.
-        types: set of types that the result may have.
+        types: set of types that the result may have, if it is shown; None if it is assigned to columns.
 
     Raises:
         LanceGatewayError: the query is invalid; positions are those in the statement.
     """
 
     def __init__(
-        self, query: SplicedQuery, schemas: Mapping[str, pa.Schema], types: TypeSet = "arrow"
+        self, query: SplicedQuery, schemas: Mapping[str, pa.Schema], types: TypeSet | None = None
     ) -> None:
         self._query = query
+        self._is_shown = types is not None
         plain = {
             name: pa.schema([pa.field(field.name, field.type) for field in schema])
             for name, schema in schemas.items()
@@ -223,7 +225,7 @@ class RowsQuery:
                 msg = "a subquery can't read tables here: only rows of the statement itself can be used"
                 raise UnsupportedError(msg)
             self._plan = _RowsPlan(bound, plain)
-            self._parameters, self.schema = run_isolated(None, self._plan.check, types)
+            self._parameters, self.schema = run_isolated(None, self._plan.check, types or "arrow")
         self.parameter_types = dict(zip(query.ordinals, self._parameters.types, strict=True))
 
     def execute(
@@ -245,6 +247,8 @@ class RowsQuery:
             rows = run_isolated(control, self._plan.run, tables, arrays)
             if rows is None:
                 return self.schema.empty_table()
+            if not self._is_shown and is_assigned_alike(rows.schema, self.schema):
+                return rows
             try:
                 return conform(rows, self.schema)
             except pa.ArrowInvalid as error:

@@ -19,7 +19,7 @@ from sqlglot import exp
 from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError, copy_error
 from lance_gateway.planner.access.rights import Access
 from lance_gateway.planner.bridge.run_control import RunControl
-from lance_gateway.planner.bridge.types.plain_types import WrongParameterError
+from lance_gateway.planner.bridge.types.plain_types import WrongParameterError, is_assigned_alike
 from lance_gateway.planner.plans.prepared_query import PreparedQuery
 from lance_gateway.planner.plans.query_planner import QueryPlanner
 from lance_gateway.planner.scans.settings import SessionSettings
@@ -359,8 +359,8 @@ class SourceQuery:
             return self.prepared
         session, kinds = self.session, [value.type for value in values]
         typed = session.engine.prepare(self.query.sql, session.settings, session.access, bound=kinds)
-        # What becomes of the result was decided on by its types.
-        return typed if typed.schema.equals(self.prepared.schema) else self.prepared
+        # What becomes of the result was decided on by its types; numbers are assigned as they come.
+        return typed if is_assigned_alike(typed.schema, self.prepared.schema) else self.prepared
 
 
 @dataclass(frozen=True, eq=False)

@@ -204,7 +204,7 @@ def test_writes_that_are_not_durable_say_so(lake: Lake) -> None:
         (
             "INSERT INTO people (id, age) SELECT id + $1, age + $2 FROM news",
             [1, 1e300],
-            "parameter $2 is 1e+300",
+            "column 'age' (int32), row 1: 1e+300 does not fit",
         ),
         (
             "DELETE FROM people WHERE age = $2 AND name = $1",
