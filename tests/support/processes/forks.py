@@ -1,5 +1,6 @@
 """`lance-gateway` in processes that start at once: forked from one that has loaded what it loads."""
 
+import ctypes
 import functools
 import importlib
 import os
@@ -17,6 +18,7 @@ from lance_gateway.gateway.execution.workers.channel import Channel
 from lance_gateway.gateway.execution.workers.template import Template, serve_template
 
 _PATIENCE_SECONDS = 120
+_PR_SET_PDEATHSIG = 1
 
 
 class CommandProcess:
@@ -110,6 +112,8 @@ def _start_template() -> tuple[Template, subprocess.Popen[bytes]]:
 def _run(_: None, control: socket.socket) -> NoReturn:
     from lance_gateway.gateway.cli import main  # noqa: PLC0415
 
+    # The template ends with the tests, however these end.
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     channel = Channel(control)
     arguments, environment, folder = channel.receive()
     with open(os.devnull) as nothing:  # noqa: PTH123
