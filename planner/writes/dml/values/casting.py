@@ -19,6 +19,8 @@ from lance_gateway.planner.sql.vector_text import read_vector
 _ZONE = r"(?i)([0-9]z|utc|:[0-9.:]*[+-][0-9]{2}(:?[0-9]{2})?)$"
 _MAX_DECIMAL = 38
 _UNITS = ("s", "ms", "us", "ns")
+_TRUE = ("true", "t", "yes", "y", "on", "1")
+_FALSE = ("false", "f", "no", "n", "off", "0")
 _types = pa.types
 
 
@@ -101,7 +103,11 @@ def _find_text_rule(kind: pa.DataType) -> Callable[[pa.Array, pa.DataType], pa.A
         return lambda values, wanted: _cast_fixed_bytes(values.cast(pa.binary()), wanted)
     if _types.is_decimal(kind):
         return _parse_decimals
-    if _is_number(kind) or _types.is_boolean(kind) or _types.is_date(kind):
+    if _types.is_date(kind):
+        return _parse_dates
+    if _types.is_boolean(kind):
+        return _parse_booleans
+    if _is_number(kind):
         return lambda values, wanted: _cast(pc.utf8_trim_whitespace(values), wanted)
     if _types.is_duration(kind) or _types.is_interval(kind):
         return _refuse
@@ -214,6 +220,28 @@ def _parse_decimals(values: pa.Array, kind: pa.DataType) -> pa.Array:
             msg = "no number"
             raise MisfitError(msg) from error
     return convert(numbers, kind)
+
+
+def _parse_dates(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Parse dates, with a time of day or without."""
+    text = pc.utf8_trim_whitespace(_cast(values, pa.string()))
+    try:
+        return _cast(text, kind)
+    except pa.ArrowInvalid as error:
+        try:
+            return _cast_dates(_parse_timestamps(text, pa.timestamp("us", "UTC")), kind)
+        except pa.ArrowInvalid:
+            raise error from None
+
+
+def _parse_booleans(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Parse booleans as PostgreSQL does, but for other beginnings of their words."""
+    text = pc.utf8_lower(pc.utf8_trim_whitespace(_cast(values, pa.string())))
+    is_true, is_false = (pc.is_in(text, value_set=pa.array(words)) for words in (_TRUE, _FALSE))
+    if not pc.all(pc.or_(pc.or_(is_true, is_false), pc.is_null(text)), min_count=0).as_py():
+        msg = "true, false, or another word for one of them, such as 'yes' or 'off', is expected"
+        raise MisfitError(msg)
+    return pc.if_else(pc.is_null(text), pa.scalar(None, kind), is_true)
 
 
 def _parse_times(values: pa.Array, kind: pa.DataType) -> pa.Array:

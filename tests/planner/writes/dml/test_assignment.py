@@ -26,10 +26,17 @@ FITTING: list[tuple[list[Any], pa.DataType | None, pa.DataType, list[Any]]] = [
     ([Decimal("1.235"), Decimal("-1.235")], None, pa.decimal128(10, 2), [Decimal("1.24"), Decimal("-1.24")]),
     (["1.239", None], None, pa.decimal128(10, 2), [Decimal("1.24"), None]),
     ([" 12 ", None], None, pa.int32(), [12, None]),
-    (["true", "0"], None, pa.bool_(), [True, False]),
+    (["true", "0", None, " Yes", "f", "OFF"], None, pa.bool_(), [True, False, None, True, False, False]),
     ([1, 0], None, pa.bool_(), [True, False]),
     ([1, None], None, pa.string(), ["1", None]),
     (["2024-02-29"], None, pa.date32(), [date(2024, 2, 29)]),
+    (
+        ["2024-02-29 23:59:59", None, "1969-12-31"],
+        None,
+        pa.date32(),
+        [date(2024, 2, 29), None, date(1969, 12, 31)],
+    ),
+    (["2024-02-29T23:30:00-01:00"], None, pa.date32(), [date(2024, 3, 1)]),
     ([datetime(2024, 1, 1)], pa.timestamp("us"), pa.date32(), [date(2024, 1, 1)]),
     ([datetime(2024, 1, 1, 5)], pa.timestamp("us", "UTC"), pa.date32(), [date(2024, 1, 1)]),
     (
