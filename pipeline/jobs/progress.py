@@ -32,24 +32,24 @@ def ignore_job(_kind: str, _table: TableName) -> Iterator[Progress]:
 
 
 class Lines:
-    """Tells at intervals how far a job is.
+    """Writes at intervals how far a job is.
 
     Args:
-        say: is given each line.
+        write: is given each line.
         period_seconds: from one line to the next, and from the start to the first.
     """
 
-    def __init__(self, say: Callable[[str], object], period_seconds: float) -> None:
-        self._say = say
+    def __init__(self, write: Callable[[str], object], period_seconds: float) -> None:
+        self._write = write
         self._period_seconds = period_seconds
         self._began = self._told_at = time.monotonic()
 
     def __call__(self, record: JobRecord) -> None:
-        """Say how far the job is, if it is time."""
+        """Write how far the job is, if it is time."""
         now = time.monotonic()
         if record.phase and now - self._told_at >= self._period_seconds:
             self._told_at = now
-            self._say(f"{format_progress(record)}, {now - self._began:.0f} s")
+            self._write(f"{format_progress(record)}, {now - self._began:.0f} s")
 
 
 def format_progress(record: JobRecord) -> str:
@@ -64,15 +64,15 @@ class JobTracker:
 
     Args:
         jobs: the running jobs of the process.
-        say: is given a line about a job at intervals; None shows bars on the terminal.
+        write: is given a line about a job at intervals; None shows bars on the terminal.
         period_seconds: from one line to the next.
     """
 
     def __init__(
-        self, jobs: RunningJobs, say: Callable[[str], object] | None, period_seconds: float = LINE_SECONDS
+        self, jobs: RunningJobs, write: Callable[[str], object] | None, period_seconds: float = LINE_SECONDS
     ) -> None:
         self._jobs = jobs
-        self._say = say
+        self._write = write
         self._period_seconds = period_seconds
 
     @staticmethod
@@ -89,13 +89,13 @@ class JobTracker:
             kind: what it does: "merge".
             table: of which table.
         """
-        watch = ignore_ticks if self._say is None else Lines(self._say, self._period_seconds)
+        watch = ignore_ticks if self._write is None else Lines(self._write, self._period_seconds)
         with self._jobs.run(kind, table, watch=watch) as job:
 
             @contextmanager
             def show(title: str, total: int, unit: str) -> Iterator[Advance]:
                 job.begin(title, total, unit)
-                with _show_bar(title, total, is_shown=self._say is None) as advance:
+                with _show_bar(title, total, is_shown=self._write is None) as advance:
 
                     def count(done: int) -> None:
                         job.advance(done)

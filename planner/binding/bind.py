@@ -43,7 +43,7 @@ from lance_gateway.planner.binding.names import Meaning, NameResolver, Statement
 from lance_gateway.planner.binding.row_lineage import LINEAGE_WORDS, LineageScopes
 from lance_gateway.planner.binding.statement_kinds import classify_statement, drop_format
 from lance_gateway.planner.binding.tools.postgres_words import postgres_words
-from lance_gateway.planner.binding.tools.session_functions import Asker, name_asker
+from lance_gateway.planner.binding.tools.session_functions import CurrentNames, write_current_names
 from lance_gateway.planner.binding.tools.show_lists import LISTED, list_by_query, show_table, shows_table
 from lance_gateway.planner.binding.value_types import find_computed
 from lance_gateway.planner.bridge.json.functions import JSON_FUNCTIONS
@@ -100,8 +100,8 @@ def bind(
         NotFoundError: a table, schema or catalog does not exist.
         UnsupportedError: the statement is not supported.
     """
-    asker = Asker(user, CATALOG, schema)
-    binder = _Binder(resolver, asker)
+    current = CurrentNames(user, CATALOG, schema)
+    binder = _Binder(resolver, current)
     text, root = binder.spell_out(tokenize(sql))
     grows = text.has_any(SIZE_WORDS)
     if grows:
@@ -154,9 +154,9 @@ def bind(
 class _Binder:
     """The state of one call of `bind`."""
 
-    def __init__(self, resolver: NameResolver, asker: Asker) -> None:
-        self.names = StatementNames(resolver, asker.schema)
-        self._asker = asker
+    def __init__(self, resolver: NameResolver, current: CurrentNames) -> None:
+        self.names = StatementNames(resolver, current.schema)
+        self._current = current
         self.base_site: tuple[TableSite, NamedTable] | None = None
         """The last base table in the text of the statement, views excluded."""
         self.slots: dict[int, int] = {}  # token index -> parameter ordinal
@@ -178,7 +178,7 @@ class _Binder:
                 what = "view" if text.words[2] == "VIEW" else "table or view"
                 raise text.error(site.first, f"The name of a {what} is expected, and it is none")
             text = show_table(text, meaning.name, is_view=meaning.table is None)
-        text, root = read_forms(text, (name_asker(self._asker), postgres_words, *FORMS))
+        text, root = read_forms(text, (write_current_names(self._current), postgres_words, *FORMS))
         self.catalog_functions |= OWN_NAMES.intersection(text.names.values())
         return text, root
 
@@ -363,8 +363,8 @@ class _Binder:
         if call.subquery is not None:
             sql, ordinals = render_subquery(text, call.subquery, slots)
             try:
-                asker, resolver = self._asker, self.names.resolver
-                bound = bind(sql, resolver, schema=asker.schema, user=asker.user)
+                current, resolver = self._current, self.names.resolver
+                bound = bind(sql, resolver, schema=current.schema, user=current.user)
             except LanceGatewayError as error:
                 msg = f"{function.value}: in its subquery, which is a statement of its own: {error}"
                 raise copy_error(error, msg) from error

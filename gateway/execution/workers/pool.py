@@ -142,7 +142,7 @@ class WorkerPool:
         self._changed = threading.Condition()
         self._workers: list[WorkerProcess] = []
         self._alone: set[WorkerProcess] = set()
-        self._accused: weakref.WeakSet[WorkerProcess] = weakref.WeakSet()
+        self._recorded: weakref.WeakSet[WorkerProcess] = weakref.WeakSet()
         self._failed_at = 0.0
         self._closed = threading.Event()
         for _ in range(count):
@@ -192,7 +192,7 @@ class WorkerPool:
                 self.fatal_statements.forget(statement)
         except (WorkerEndedError, WorkerLostError):
             worker.is_ready = False  # as its listener will notice in a moment
-            self._accuse(worker)
+            self._record_interrupted(worker)
             raise
         finally:
             if lease is not None:
@@ -291,11 +291,11 @@ class WorkerPool:
         with self._changed:
             self._changed.notify_all()
 
-    def _accuse(self, worker: WorkerProcess) -> None:
-        """Suspect the statements that a worker held when it ended, once."""
+    def _record_interrupted(self, worker: WorkerProcess) -> None:
+        """Record a death for the statements that a worker held when it ended, once."""
         with self._changed:
-            is_known = worker in self._accused
-            self._accused.add(worker)
+            is_known = worker in self._recorded
+            self._recorded.add(worker)
         interrupted = worker.find_interrupted()
         if is_known or worker.was_retired:
             return
@@ -323,7 +323,7 @@ class WorkerPool:
             self.replacements += 1
 
     def _note_death(self, worker: WorkerProcess) -> None:
-        self._accuse(worker)
+        self._record_interrupted(worker)
         with self._changed:
             if worker not in self._workers:
                 return

@@ -37,8 +37,8 @@ _WORDS: Final = (exp.CurrentUser, exp.SessionUser, exp.CurrentRole, exp.CurrentC
 
 
 @dataclass(frozen=True, slots=True)
-class Asker:
-    """Who asks, and where.
+class CurrentNames:
+    """The names that a session has for its user and its place.
 
     Attributes:
         user: name of the principal.
@@ -59,7 +59,7 @@ def describe_server() -> str:
     )
 
 
-def name_asker(asker: Asker) -> Rule:
+def write_current_names(current: CurrentNames) -> Rule:
     """Return a form that writes constants in the places of these functions.
 
         SELECT current_user, count(*) FROM orders WHERE clerk = current_user
@@ -72,14 +72,14 @@ def name_asker(asker: Asker) -> Rule:
 
     def session_functions(tree: Tree) -> None:
         for whole, call in list_plain_calls(tree):
-            value = _compute(tree, call, asker) if call.name.upper() in _CALLED else None
+            value = _compute(tree, call, current) if call.name.upper() in _CALLED else None
             if value is not None:
                 put(tree, whole, value, call.name.lower())
         for node in tree.find_all(exp.Column, *_WORDS):
             name = node.sql_name() if isinstance(node, exp.Func) else _read_bare(node)
             if name in _RESERVED:
-                names = {"CURRENT_CATALOG": asker.catalog, "CURRENT_SCHEMA": asker.schema}
-                put(tree, node, exp.Literal.string(names.get(name, asker.user)), name.lower())
+                names = {"CURRENT_CATALOG": current.catalog, "CURRENT_SCHEMA": current.schema}
+                put(tree, node, exp.Literal.string(names.get(name, current.user)), name.lower())
 
     return session_functions
 
@@ -90,14 +90,14 @@ def _read_bare(column: exp.Expr) -> str:
     return column.name.upper() if is_bare else ""
 
 
-def _compute(tree: Tree, call: exp.Anonymous, asker: Asker) -> exp.Expr | None:
+def _compute(tree: Tree, call: exp.Anonymous, current: CurrentNames) -> exp.Expr | None:
     """Return the value of a call; None where it is another function, or has other arguments."""
     name, arguments = call.name.upper(), call.expressions
     if not arguments:
         values = {
-            "CURRENT_DATABASE": asker.catalog,
-            **dict.fromkeys(("CURRENT_SCHEMA", "DATABASE", "SCHEMA"), asker.schema),
-            **dict.fromkeys(("CURRENT_USER", "SESSION_USER", "SYSTEM_USER", "USER"), asker.user),
+            "CURRENT_DATABASE": current.catalog,
+            **dict.fromkeys(("CURRENT_SCHEMA", "DATABASE", "SCHEMA"), current.schema),
+            **dict.fromkeys(("CURRENT_USER", "SESSION_USER", "SYSTEM_USER", "USER"), current.user),
             "VERSION": describe_server(),
         }
         if name in values:
@@ -105,11 +105,11 @@ def _compute(tree: Tree, call: exp.Anonymous, asker: Asker) -> exp.Expr | None:
         return fill(_CONSTANTS[name]) if name in _CONSTANTS else None
     first = arguments[0]
     if name == "CURRENT_SCHEMAS" and len(arguments) == 1 and isinstance(first, exp.Boolean):
-        names = ["pg_catalog"] * bool(first.this) + [asker.schema]
+        names = ["pg_catalog"] * bool(first.this) + [current.schema]
         return exp.Array(expressions=[exp.Literal.string(one) for one in names])
     if name == "CURRENT_SETTING" and isinstance(first, exp.Literal) and first.is_string:
         setting = first.name
-        value = asker.schema if setting.lower() == "search_path" else find_fixed_setting(setting)
+        value = current.schema if setting.lower() == "search_path" else find_fixed_setting(setting)
         if value is not None:
             return exp.Literal.string(value)
         if len(arguments) > 1 and isinstance(arguments[1], exp.Boolean) and arguments[1].this:

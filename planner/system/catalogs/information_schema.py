@@ -40,7 +40,7 @@ def _list_tables(relations: Relations) -> Iterator[_Row]:
         yield {
             **_place(one),
             "table_type": "BASE TABLE" if one.kind is Kind.TABLE else "VIEW",
-            "is_insertable_into": _say(one.is_writable),
+            "is_insertable_into": _format_flag(one.is_writable),
             "is_typed": "NO",
         }
 
@@ -53,18 +53,18 @@ def _describe_columns(relation: Relation) -> Iterator[_Row]:
             "column_name": field.name,
             "ordinal_position": number,
             "column_default": relation.defaults.get(field.name),
-            "is_nullable": _say(field.nullable),
+            "is_nullable": _format_flag(field.nullable),
             **_describe_type(kind),
             "udt_catalog": CATALOG,
             "udt_schema": "pg_catalog",
             "udt_name": kind.udt_name,
             "dtd_identifier": str(number),
             "is_self_referencing": "NO",
-            "is_identity": _say(identity is not None),
+            "is_identity": _format_flag(identity is not None),
             **({} if identity is None else _describe_identity(identity)),
             "identity_cycle": "NO",
             "is_generated": "NEVER",
-            "is_updatable": _say(relation.is_writable),
+            "is_updatable": _format_flag(relation.is_writable),
         }
 
 
@@ -140,7 +140,7 @@ def _list_table_constraints(relations: Relations) -> Iterator[_Row]:
                 "constraint_type": rule.type,
                 "is_deferrable": "NO",
                 "initially_deferred": "NO",
-                "enforced": _say(rule.is_enforced),
+                "enforced": _format_flag(rule.is_enforced),
             }
 
 
@@ -226,7 +226,7 @@ def _list_catalog_name(_relations: Relations) -> Iterator[_Row]:
     yield {"catalog_name": CATALOG}
 
 
-def _say(value: object) -> str:
+def _format_flag(value: object) -> str:
     return "YES" if value else "NO"
 
 
