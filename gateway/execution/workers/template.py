@@ -11,9 +11,11 @@ import select
 import signal
 import socket
 import struct
+import subprocess
+import sys
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, NoReturn, Self, TypeAlias
 
@@ -23,34 +25,29 @@ from lance_gateway.memwal.errors import UnavailableError
 logger = logging.getLogger(__name__)
 
 Run: TypeAlias = Callable[[Any, socket.socket], object]
-"""What a process does with its options and its end of a connection; it ends the process."""
+"""What a process does with its options and its end of a connection; a function of a module, which ends it."""
 
 _NUMBER = struct.Struct("<q")
 _WAKEUPS = 4096
 
 
 class Child:
-    """A process that was forked from the template.
+    """A process that was forked from a template.
 
     Attributes:
         pid: of the process.
 
     Args:
-        status: where the template tells its id, and its exit code when it has ended.
-
-    Raises:
-        UnavailableError: the template has ended.
+        pid: of the process.
+        status: where the template tells its exit code when it has ended.
     """
 
-    def __init__(self, status: socket.socket) -> None:
+    def __init__(self, pid: int, status: socket.socket) -> None:
+        self.pid = pid
         self._status = status
         # What has ended leaves its id to others.
         self._lock = threading.Lock()
         self._has_ended = False
-        pid = self._read()
-        if pid is None:
-            raise UnavailableError("no worker can be started: the process that starts them has ended")
-        self.pid = pid
 
     def kill(self) -> None:
         """End the process at once, unless it has ended."""
@@ -61,43 +58,49 @@ class Child:
 
     def wait(self) -> int:
         """Wait for the end of the process, and return its exit code; a signal that ended it is negative."""
-        code = self._read()
+        code = _read_number(self._status)
         with self._lock:
             self._has_ended = True
         self._status.close()
         return code or 0
 
-    def _read(self) -> int | None:
-        data = self._status.recv(_NUMBER.size)
-        return int(_NUMBER.unpack(data)[0]) if data else None
-
 
 class Template:
     """Forks processes from one that has the libraries and no threads; safe to share between threads.
 
+    The process ends with this one. If it ends before, another one is started, which takes seconds.
+
     Args:
-        connected: to a process that runs `serve_template`. It ends with this one.
+        connected: to a process that runs `serve_template`.
+        run: what its processes do.
+        reap: waits for the end of that process.
     """
 
-    def __init__(self, connected: socket.socket) -> None:
+    def __init__(self, connected: socket.socket, run: Run, reap: Callable[[], object]) -> None:
         self._channel = Channel(connected)
+        self._run = run
+        self._reap = reap
+        self._lock = threading.Lock()
 
     @classmethod
     def fork(cls, run: Run) -> Self:
-        """Fork a template from this process, which must not have started threads yet.
-
-        Args:
-            run: what its processes do.
-        """
+        """Fork a template from this process, which must not have started threads yet."""
         # A collection of garbage looks at all objects, and these stay: 0.2 ms of each new statement, and
         # pages that processes would otherwise share.
         gc.freeze()
         ours, theirs = socket.socketpair()
-        if not _fork():
+        pid = _fork()
+        if not pid:
             ours.close()
             serve_template(theirs, run)
         theirs.close()
-        return cls(ours)
+        return cls(ours, run, lambda: os.waitpid(pid, 0))
+
+    @classmethod
+    def spawn(cls, run: Run, environment: Mapping[str, str] | None = None) -> Self:
+        """Start a template that loads the libraries anew, with other variables if some are given."""
+        connected, process = _spawn(run, environment)
+        return cls(connected, run, process.wait)
 
     def start(self, options: object, control: socket.socket) -> Child:
         """Start a process.
@@ -107,12 +110,46 @@ class Template:
             control: its end of a connection.
 
         Raises:
-            UnavailableError: the template has ended.
+            UnavailableError: the template has ended, and another one as well.
         """
+        with self._lock:
+            child = self._start(options, control)
+            if child is None:
+                logger.warning("the process that starts others has ended: starting another one")
+                self._reap()
+                connected, process = _spawn(self._run)
+                self._channel, self._reap = Channel(connected), process.wait
+                child = self._start(options, control)
+        if child is None:
+            raise UnavailableError("no process can be started: the one that starts others ends at once")
+        return child
+
+    def _start(self, options: object, control: socket.socket) -> Child | None:
         ours, theirs = socket.socketpair()
         with theirs, suppress(ChannelClosedError):
             self._channel.send(options, control.fileno(), theirs.fileno())
-        return Child(ours)
+        pid = _read_number(ours)
+        return None if pid is None else Child(pid, ours)
+
+
+def _spawn(
+    run: Run, environment: Mapping[str, str] | None = None
+) -> tuple[socket.socket, "subprocess.Popen[bytes]"]:
+    """Start a process that runs `serve_template`; return a connection to it."""
+    ours, theirs = socket.socketpair()
+    program = (
+        f"import socket; from {__name__} import serve_template; from {run.__module__} import {run.__name__}; "
+        f"serve_template(socket.socket(fileno={theirs.fileno()}), {run.__name__})"
+    )
+    with theirs:
+        command = [sys.executable, "-c", program]
+        return ours, subprocess.Popen(command, pass_fds=[theirs.fileno()], env=environment)  # noqa: S603 - our own
+
+
+def _read_number(status: socket.socket) -> int | None:
+    """Return what the template tells of a process; None if it has ended."""
+    data = status.recv(_NUMBER.size)
+    return int(_NUMBER.unpack(data)[0]) if data else None
 
 
 def serve_template(connected: socket.socket, run: Run) -> NoReturn:

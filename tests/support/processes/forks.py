@@ -2,7 +2,6 @@
 
 import ctypes
 import functools
-import importlib
 import os
 import signal
 import socket
@@ -14,8 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NoReturn, Self
 
+import lance_gateway.gateway.start.run_server  # noqa: F401 - takes most of the time
+from lance_gateway.gateway.cli import main
 from lance_gateway.gateway.execution.workers.channel import Channel
-from lance_gateway.gateway.execution.workers.template import Template, serve_template
+from lance_gateway.gateway.execution.workers.template import Template
 
 _PATIENCE_SECONDS = 120
 _PR_SET_PDEATHSIG = 1
@@ -39,7 +40,7 @@ class CommandProcess:
         ours, theirs = socket.socketpair()
         pipes = [os.pipe(), os.pipe()]
         with ours, theirs:
-            child = _start_template()[0].start(None, theirs)
+            child = _start_template().start(None, theirs)
             channel = Channel(ours)
             channel.send((list(arguments), dict(environment or os.environ), str(Path.cwd())))
             for _, writing in pipes:
@@ -99,19 +100,13 @@ def run_command(
 
 
 @functools.cache
-def _start_template() -> tuple[Template, subprocess.Popen[bytes]]:
-    ours, theirs = socket.socketpair()
-    with theirs:
-        # Read when the library is loaded, as `serve` sets it.
-        environment = {**os.environ, "GRPC_VERBOSITY": "NONE"}
-        command = [sys.executable, "-m", __name__, str(theirs.fileno())]
-        process = subprocess.Popen(command, pass_fds=[theirs.fileno()], env=environment)
-    return Template(ours), process
+def _start_template() -> Template:
+    # gRPC reads it when the library is loaded; `serve` sets it, too.
+    return Template.spawn(run_program, {**os.environ, "GRPC_VERBOSITY": "NONE"})
 
 
-def _run(_: None, control: socket.socket) -> NoReturn:
-    from lance_gateway.gateway.cli import main  # noqa: PLC0415
-
+def run_program(_: None, control: socket.socket) -> NoReturn:
+    """Be `lance-gateway` with the arguments, variables and pipes that come over a channel."""
     # The template ends with the tests, however these end.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     channel = Channel(control)
@@ -139,8 +134,3 @@ def _run(_: None, control: socket.socket) -> NoReturn:
     finally:
         sys.stdout.flush()
         os._exit(code if isinstance(code, int) else code is not None)
-
-
-if __name__ == "__main__":
-    importlib.import_module("lance_gateway.gateway.start.run_server")  # what takes the time
-    serve_template(socket.socket(fileno=int(sys.argv[1])), _run)

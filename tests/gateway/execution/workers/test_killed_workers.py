@@ -118,3 +118,21 @@ def test_answers_stay_right_and_nothing_is_lost(tmp_path: Path) -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_long_histories(tmp_path: Path, seed: int) -> None:
     assert follow_history(tmp_path, 2000, seed=seed) > 50
+
+
+@pytest.mark.slow
+def test_what_workers_are_forked_from_is_started_again(tmp_path: Path) -> None:
+    with GatewayProcess(tmp_path, "--set", "server.workers=1") as gateway:
+        front = psutil.Process(gateway.pid)
+        with open_connection(gateway.uri) as connection, connection.cursor() as cursor:
+            for number in range(2):
+                (template,) = front.children()
+                (worker,) = template.children()
+                template.kill()
+                worker.kill()
+                worker.wait()
+                assert fetch(cursor, f"SELECT sum(value) + {number} FROM generate_series(1, 10)") == [
+                    (55 + number,)
+                ]
+                assert template.pid not in [one.pid for one in front.children()]
+        assert "starting another one" in gateway.log
