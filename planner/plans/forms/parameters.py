@@ -77,9 +77,12 @@ def plan_with_types(
         refusal = error
     lists = _find_lists(frames, bound, run, catalog)
     planned: _Planned | None = None
+    failures: set[str] = set()
     for guesses in _guess_types(
         bound.parameter_count - len({*told, *lists}), _list_nested_types(bound, catalog)
     ):
+        if len(failures) == 1 and len(set(guesses)) > 1:
+            break  # whatever the types, it fails alike
         rest = iter(guesses)
         types = tuple(
             told[ordinal] if ordinal in told else lists[ordinal] if ordinal in lists else next(rest)
@@ -92,6 +95,7 @@ def plan_with_types(
                 found[0].optimized_logical_plan()  # raises if types don't fit
         except Exception as error:  # noqa: BLE001 - the bindings have no types of errors
             refusal = refusal or error
+            failures.add(str(error))
             if len(told) + len(lists) >= len(types):
                 break
         else:
