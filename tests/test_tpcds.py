@@ -14,7 +14,7 @@ from lance_gateway.planner.tables.state.catalog import Catalog
 
 pytestmark = pytest.mark.slow
 
-SCALE = 0.05
+SCALE = 0.1
 GENERATIONS = 4
 
 
