@@ -205,7 +205,7 @@ class WorkerPool:
 
         Raises:
             LanceGatewayError: it fails, or is stopped.
-            WorkerFailedError: something went wrong that nobody expected.
+            WorkerFailedError: an unexpected error occurred in the worker.
         """
         return self.ask(CallFunction(function, arguments), control)
 
@@ -214,7 +214,7 @@ class WorkerPool:
 
         Raises:
             LanceGatewayError: it fails, or is stopped.
-            WorkerFailedError: something went wrong that nobody expected.
+            WorkerFailedError: an unexpected error occurred in the worker.
         """
         with self.lease(blake2b(encode(request), digest_size=16).digest()) as (_, lease):
             for answer in lease.ask(request, control):

@@ -52,7 +52,7 @@ ATTEMPTS = 3
 
 
 def find_control() -> RunControl:
-    """Return the control of the statement that the calling thread serves, or one that nobody uses."""
+    """Return the control of the statement that the calling thread serves; a new one if it serves none."""
     serving = current_statement()
     return RunControl() if serving is None else serving.control
 
@@ -120,7 +120,7 @@ class RemoteStatement:
 
         Raises:
             LanceGatewayError: the statement failed, or was stopped.
-            WorkerFailedError: something went wrong that nobody expected.
+            WorkerFailedError: an unexpected error occurred in the worker.
         """
         with self._pool.lease(self._name, self.favourite, is_bound=is_bound) as (worker, lease):
             self.favourite = worker

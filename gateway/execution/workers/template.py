@@ -39,7 +39,7 @@ class Child:
 
     Args:
         pid: of the process.
-        status: where the template tells its exit code when it has ended.
+        status: socket on which the template sends the exit code of the process.
     """
 
     def __init__(self, pid: int, status: socket.socket) -> None:
@@ -98,7 +98,12 @@ class Template:
 
     @classmethod
     def spawn(cls, run: Run, environment: Mapping[str, str] | None = None) -> Self:
-        """Start a template that loads the libraries anew, with other variables if some are given."""
+        """Start a template as a new program, which takes seconds.
+
+        Args:
+            run: what its processes do.
+            environment: variables of the program; those of this process if None.
+        """
         connected, process = _spawn(run, environment)
         return cls(connected, run, process.wait)
 
@@ -147,19 +152,19 @@ def _spawn(
 
 
 def _read_number(status: socket.socket) -> int | None:
-    """Return what the template tells of a process; None if it has ended."""
+    """Receive a process id or an exit code from the template; None if the template has ended."""
     data = status.recv(_NUMBER.size)
     return int(_NUMBER.unpack(data)[0]) if data else None
 
 
 def serve_template(connected: socket.socket, run: Run) -> NoReturn:
-    """Fork processes until the other side ends, and tell how they ended; then end this one.
+    """Fork processes on request, and report their exit codes, until the connection is closed; then exit.
 
     Args:
         connected: to a `Template`.
         run: what the processes do; takes what they were started with, and ends the process.
     """
-    # The other side decides when its processes end; Ctrl-C in a terminal reaches all of them.
+    # The server decides when its processes end; Ctrl-C in a terminal reaches all of them.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     woken, waking = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -175,7 +180,7 @@ def serve_template(connected: socket.socket, run: Run) -> NoReturn:
             poll.poll()
             with suppress(BlockingIOError):
                 os.read(woken, _WAKEUPS)
-            _tell_ended(statuses)
+            _report_exits(statuses)
             while channel.is_ready(0):
                 options = channel.receive()
                 control, status = (socket.socket(fileno=channel.take_descriptor()) for _ in range(2))
@@ -205,8 +210,8 @@ def _fork() -> int:
         return os.fork()
 
 
-def _tell_ended(statuses: dict[int, socket.socket]) -> None:
-    """Tell the exit codes of the processes that have ended."""
+def _report_exits(statuses: dict[int, socket.socket]) -> None:
+    """Send the exit codes of the processes that have ended."""
     while statuses:
         pid, ended = os.waitpid(-1, os.WNOHANG)
         if not pid:

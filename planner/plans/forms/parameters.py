@@ -77,12 +77,10 @@ def plan_with_types(
         refusal = error
     lists = _find_lists(frames, bound, run, catalog)
     planned: _Planned | None = None
-    failures: set[str] = set()
-    for guesses in _guess_types(
-        bound.parameter_count - len({*told, *lists}), _list_nested_types(bound, catalog)
-    ):
-        if len(failures) == 1 and len(set(guesses)) > 1:
-            break  # whatever the types, it fails alike
+    # What is refused before any types are given fails with all of them.
+    most = 1 if refusal is not None else _MOST_MIXED
+    count = bound.parameter_count - len({*told, *lists})
+    for guesses in _guess_types(count, _list_nested_types(bound, catalog), most):
         rest = iter(guesses)
         types = tuple(
             told[ordinal] if ordinal in told else lists[ordinal] if ordinal in lists else next(rest)
@@ -95,7 +93,6 @@ def plan_with_types(
                 found[0].optimized_logical_plan()  # raises if types don't fit
         except Exception as error:  # noqa: BLE001 - the bindings have no types of errors
             refusal = refusal or error
-            failures.add(str(error))
             if len(told) + len(lists) >= len(types):
                 break
         else:
@@ -106,10 +103,16 @@ def plan_with_types(
     raise translate_error(refusal, bound, run.failure) from refusal
 
 
-def _guess_types(count: int, nested: Iterable[pa.DataType]) -> Iterator[Sequence[pa.DataType]]:
-    """Yield types for so many parameters whose type does not follow from the text, likely ones first."""
+def _guess_types(count: int, nested: Iterable[pa.DataType], most: int) -> Iterator[Sequence[pa.DataType]]:
+    """Yield types for parameters whose type does not follow from the text, likely ones first.
+
+    Args:
+        count: number of the parameters.
+        nested: types to try, besides the usual ones.
+        most: number of parameters that are given different types.
+    """
     yield from ([guess] * count for guess in (*_GUESSES, *nested))
-    if 1 < count <= _MOST_MIXED:
+    if 1 < count <= most:
         yield from (guess for guess in product(_GUESSES[:3], repeat=count) if len(set(guess)) > 1)
 
 

@@ -214,7 +214,7 @@ def rounded_decimals(tree: Tree) -> None:
         is_key = isinstance(call.parent, exp.Ordered) or isinstance(around, exp.Distinct)
         is_result = isinstance(call.parent, exp.Select | exp.Alias) and call.parent_select is tree.root
         is_shown = is_key or is_result
-        is_open = isinstance(call.expressions[-1], exp.Parameter) and len(call.expressions) == 2
+        is_open = len(call.expressions) == 2 and isinstance(call.expressions[1], exp.Parameter)
         if is_open:
             value = tree.find_type(call.expressions[0])
             kind = _add_digit(value) if value is not None and pa.types.is_decimal128(value) else None

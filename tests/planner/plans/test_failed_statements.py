@@ -182,3 +182,11 @@ def test_errors_that_are_no_panics_pass() -> None:
 )
 def test_what_is_not_computed_is_refused_with_the_way_out(sql: str, way_out: str) -> None:
     assert way_out in refusal(sql)
+
+
+@pytest.mark.parametrize("call", ["round()", "to_char()", "date_part()", "lpad()"])
+def test_a_function_without_arguments_is_refused_by_its_name(tmp_path: Path, call: str) -> None:
+    engine = QueryEngine(Catalog.open(str(tmp_path)))
+    with pytest.raises(InvalidInputError, match=call.removesuffix("()")):
+        engine.prepare_statement(f"SELECT {call} FROM (VALUES (1)) AS t(id) WHERE id = ?")
+    engine.close()

@@ -26,3 +26,8 @@ SELECT abs(CAST(round(price, 1) AS DECIMAL(10, 1))) + 1 AS x FROM p GROUP BY CAS
 SELECT round(price, 1) AS a FROM p JOIN (SELECT round(price, 1) AS v FROM p) AS q ON round(price, 1) = q.v
 --
 SELECT round(price, 1) AS a FROM p JOIN (SELECT CAST(round(price, 1) AS DECIMAL(10, 1)) AS v FROM p) AS q ON CAST(round(price, 1) AS DECIMAL(10, 1)) = q.v
+
+## digits of a parameter
+SELECT round(price, $1) AS x, round(f, $1) AS y FROM p
+--
+SELECT CAST(round(price, $1) AS DECIMAL(11, 2)) AS x, round(f, $1) AS y FROM p
