@@ -26,10 +26,10 @@ from lance_gateway.gateway.cli.connecting import (
 )
 from lance_gateway.gateway.cli.render import Format
 from lance_gateway.gateway.config.loader import Flag
-from lance_gateway.gateway.start.machine import count_cores
 from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError
 from lance_gateway.pipeline.cli.options import StorageOptions, parse_pairs
 from lance_gateway.pipeline.cli.options import exit_on_failure as failing_job
+from lance_gateway.planner.bridge.machine import count_cores
 
 
 @contextmanager

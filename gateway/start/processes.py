@@ -10,8 +10,8 @@ from lance_gateway.gateway.config.schema import GatewayConfig
 from lance_gateway.gateway.execution.workers.messages import WorkerOptions
 from lance_gateway.gateway.execution.workers.pool import MAX_DEFAULT_WORKERS
 from lance_gateway.gateway.observability import statements
-from lance_gateway.gateway.start.machine import count_cores, read_memory_bytes
 from lance_gateway.gateway.start.opening import read_storage_limits
+from lance_gateway.planner.bridge.machine import count_cores, read_memory_bytes
 from lance_gateway.planner.tables.shared.directory import find_default_directory, measure_room
 
 _CACHE_SHARE = 4

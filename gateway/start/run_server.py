@@ -36,13 +36,13 @@ from lance_gateway.gateway.observability.gauges import WorkerCounts, WriteEvents
 from lance_gateway.gateway.observability.system_tables import SystemSettings, SystemWorkers
 from lance_gateway.gateway.peers.forwarding import ForwardedRows
 from lance_gateway.gateway.server import GatewayServer
-from lance_gateway.gateway.start.machine import count_cores
 from lance_gateway.gateway.start.observability import Observability
 from lance_gateway.gateway.start.opening import Writing, open_catalog, open_security, open_writing
 from lance_gateway.gateway.start.processes import Processes, SharedDirectory, plan_processes
 from lance_gateway.gateway.start.tables_ahead import OpeningAhead
 from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError
 from lance_gateway.planner.bridge import run_control
+from lance_gateway.planner.bridge.machine import count_cores
 from lance_gateway.planner.plans.prepared_query import PreparedQuery
 from lance_gateway.planner.tables.shared.cache import SharedCache
 from lance_gateway.planner.tables.shared.directory import open_directory

@@ -103,6 +103,12 @@ class SecuredTable:
         return self.base.not_null_columns
 
     @property
+    def known_rows(self) -> int:
+        """Return the number of stored rows, and of fresh ones as far as they were read before."""
+        last = self.table.last_snapshot
+        return self.base.physical_rows + (0 if last is None else last.fresh_rows)
+
+    @property
     def primary_key(self) -> tuple[str, ...]:
         """Return the key columns, in key order; () if any of them is hidden or masked."""
         key = self.base.primary_key

@@ -146,7 +146,7 @@ def _plan_row_filter(
         if isinstance(filtered.optimized_logical_plan().to_variant(), EmptyRelation):
             return pc.scalar(value=False), True, frozenset()
         if _is_pushed(filtered, leaf):
-            shape = find_direct_shape(filtered)
+            shape = find_direct_shape(filtered.optimized_logical_plan())
             if shape is not None and shape.table == _TABLE and not shape.counts:
                 return leaf.filter, True, frozenset()
         return leaf.filter, False, _find_columns(parsed)

@@ -148,6 +148,7 @@ def bind(
         catalog_tables=frozenset(names.catalog_tables),
         catalog_functions=frozenset(binder.catalog_functions),
         json_functions=frozenset(binder.json_functions),
+        makes_rows=binder.makes_rows,
     )
 
 
@@ -162,6 +163,7 @@ class _Binder:
         self.slots: dict[int, int] = {}  # token index -> parameter ordinal
         self.parameter_count = 0
         self.vectors: list[tuple[float, ...]] = []  # constants that are not in the text
+        self.makes_rows = False  # whether a table function does
         self.distances: set[str] = set()  # distance functions that are called
         self.json_functions: set[str] = set()  # functions that read JSON
         self.catalog_functions: set[str] = set()  # functions of pg_catalog that are called
@@ -236,6 +238,7 @@ class _Binder:
         if references.functions:
             references, searches = exclude_subqueries(references)
             changes = [call for call in references.functions if call.name in STATE_FUNCTIONS]
+            self.makes_rows |= len(references.functions) > len(searches) + len(changes)
         aliases = names.find_aliases(references, text, schema)
         edits.extend(self._rewrite_tables(references, text, trail, aliases))
         calls: list[tuple[int, int]] = []

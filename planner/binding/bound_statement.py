@@ -162,6 +162,7 @@ class BoundStatement:
         catalog_functions: likewise of functions of pg_catalog.
         distances: the distance functions that it calls.
         json_functions: the functions that it calls which read JSON.
+        makes_rows: whether it reads a function of DataFusion that makes rows, as generate_series does.
         vectors: long constants that are not in the text: $vector_1 is the first one.
         joins_all: whether subqueries become joins that DataFusion refuses, besides those that it answers
             wrongly.
@@ -191,6 +192,7 @@ class BoundStatement:
     catalog_tables: frozenset[str] = frozenset()
     catalog_functions: frozenset[str] = frozenset()
     json_functions: frozenset[str] = frozenset()
+    makes_rows: bool = False
 
     @cached_property
     def lists_tables(self) -> bool:
@@ -228,6 +230,12 @@ class BoundStatement:
     def is_volatile(self) -> bool:
         """Return whether the statement names a volatile function, or a column of such a name."""
         return has_unstable_call(_WORD.findall(self.render()))
+
+    @cached_property
+    def reads_only_tables(self) -> bool:
+        """Return whether it reads tables of the catalog, or nothing, and calls no function of the gateway."""
+        others = self.system_tables or self.lists_tables or self.distances or self.json_functions
+        return not others and all(not one.search and one.compared is None for one in self.references)
 
     @property
     def operand_types(self) -> Mapping[int, pa.DataType]:

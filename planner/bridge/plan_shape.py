@@ -14,9 +14,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from datafusion import DataFrame, lit
 from datafusion import functions as f
+from datafusion import lit
 from datafusion.expr import Aggregate, Projection, SubqueryAlias, TableScan
+from datafusion.plan import LogicalPlan
 
 from lance_gateway.planner.bridge.plan_reading import serialize_expression, strip_aliases
 
@@ -40,9 +41,8 @@ class DirectShape:
     is_filtered: bool
 
 
-def find_direct_shape(frame: DataFrame) -> DirectShape | None:
-    """Return the shape of a planned statement; None if DataFusion must execute it."""
-    plan = frame.optimized_logical_plan()
+def find_direct_shape(plan: LogicalPlan) -> DirectShape | None:
+    """Return the shape of an optimised plan; None if DataFusion must execute it."""
     projected = counts = False
     while True:
         match node := plan.to_variant():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -93,8 +92,6 @@ class CheckedQuery:
         )
         """Whether an administrator reads tables of the schema `system` and no others."""
         self._types = settings.type_set
-        self._planned: list[tuple[float, DataFrame, QueryRun]] = []
-        """The plan made by preparing, with its time; a run that follows soon takes it."""
         self._columns: dict[tuple[str, str], pa.Schema] = {}
         """Schemas of the tables that the statement was checked against."""
         self._answerable: dict[ResidentsKey, tuple[str, ...]] = {}
@@ -118,7 +115,7 @@ class CheckedQuery:
             frame = frames.plan(bound, run, None, catalog, typing=asks_first)
             self._columns = dict(run.columns)
             if not bound.kind.analyzes and not asks_first:
-                self._planned.append((time.monotonic(), frame, run))
+                frames.waiting.put(self, frame, run)
                 if self._has_one_plan:
                     self._answerable[NO_RESIDENTS.key] = frame.mixing or ()
         self._refuse_unplanned(frame, run, parameters.types)

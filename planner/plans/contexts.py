@@ -32,7 +32,7 @@ class Contexts:
     """Makes contexts, one for each statement.
 
     Attributes:
-        partitions: of every scan.
+        partitions: of a plan, by default.
         memory_bytes: memory of one statement before it spills to disk; None for no limit.
     """
 
@@ -44,6 +44,7 @@ class Contexts:
         *,
         typing: bool,
         sorts_whole: bool,
+        partitions: int | None = None,
         without: Sequence[str] = (),
         reorders_joins: bool = False,
         joins_values: bool = False,
@@ -53,13 +54,14 @@ class Contexts:
         Args:
             typing: whether the plan is for the types of parameters, those in subqueries too.
             sorts_whole: whether rows are sorted in one partition.
+            partitions: of the plan.
             without: rules of the optimiser to remove, besides those with wrong answers.
             reorders_joins: whether the sides of joins are exchanged by their numbers of rows.
             joins_values: whether all subqueries that stand for values become joins.
         """
         config = (
             SessionConfig()
-            .with_target_partitions(self.partitions)
+            .with_target_partitions(partitions or self.partitions)
             .with_information_schema(enabled=True)
             .with_default_catalog_and_schema(CATALOG, MAIN_SCHEMA)
             .set("datafusion.sql_parser.map_string_types_to_utf8view", "false")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from typing import Final
 
 import pyarrow as pa
 from datafusion import DataFrame, SessionContext
@@ -25,6 +25,7 @@ from lance_gateway.planner.binding.bound_statement import (
 )
 from lance_gateway.planner.binding.substrait import Bound, BoundPlan
 from lance_gateway.planner.bridge.json.functions import WRITERS, register_writer
+from lance_gateway.planner.bridge.machine import count_cores
 from lance_gateway.planner.bridge.row_expressions import mark_uuids
 from lance_gateway.planner.bridge.run_control import stream_batches
 from lance_gateway.planner.bridge.types.plain_types import normalize_schema
@@ -36,7 +37,12 @@ from lance_gateway.planner.plans.errors import is_unimplemented, translate_error
 from lance_gateway.planner.plans.forms.corrected_texts import plan_text
 from lance_gateway.planner.plans.forms.json_types import mark_json, type_json
 from lance_gateway.planner.plans.forms.multisets import MULTISETS, number_equal_rows
-from lance_gateway.planner.plans.forms.planned_frame import PlannedFrame, number_names, plan_unique
+from lance_gateway.planner.plans.forms.planned_frame import (
+    PlannedFrame,
+    WaitingPlans,
+    number_names,
+    plan_unique,
+)
 from lance_gateway.planner.plans.leaves.registering import make_leaf, register_tables
 from lance_gateway.planner.plans.leaves.resident_tables import NO_RESIDENTS, RESIDENT_ROWS, Residents
 from lance_gateway.planner.scans.pruning.region_values import restricts_rows
@@ -62,6 +68,8 @@ _CONDITIONS = re.compile(
     r"\b(?:where|having|qualify|on|using|natural)\b|\bselect\b.*\bselect\b", re.IGNORECASE | re.DOTALL
 )
 """Texts that may have conditions on the rows of a search."""
+SMALL_ROWS: Final = 8192
+"""Rows of a batch of DataFusion."""
 _FULL_JOIN = re.compile(r"\bfull\b.*\bjoin\b", re.IGNORECASE | re.DOTALL)
 _UNITED_ORDER = re.compile(r"\bunion\b.*\border\b", re.IGNORECASE | re.DOTALL)
 """Texts that may sort a UNION.
@@ -76,12 +84,13 @@ class Frames:
 
     Args:
         catalog: tables and views.
-        partitions: of every scan, by default one per core.
+        partitions: of every plan; by default one per core, and one for small tables.
         memory_bytes: memory of one statement before it spills to disk; None for no limit.
         resident_rows: statements over tables with fewer rows have no resident tables.
 
     Attributes:
         resident_rows: see above.
+        waiting: plans for the next runs of their statements.
     """
 
     def __init__(
@@ -94,13 +103,15 @@ class Frames:
     ) -> None:
         self.catalog = catalog
         self.resident_rows = resident_rows
-        self.partitions = partitions or os.cpu_count() or 1
+        self.partitions = partitions or count_cores()
+        self._small_rows = SMALL_ROWS if partitions is None else 0
         self._contexts = Contexts(self.partitions, memory_bytes)
         self.visibility = Visibility(catalog.cache, catalog.executor, catalog.shared)
         self._rewritten: KeptTexts[str] = KeptTexts()
         self._joined: KeptTexts[JoinedStatement] = KeptTexts()
         self._predicates: KeptTexts[StatementPredicates] = KeptTexts()
         self._operations: Operations = {}
+        self.waiting = WaitingPlans()
         self._schema_reader = SessionContext()
         """Only used to read the schemas of plans."""
 
@@ -149,6 +160,7 @@ class Frames:
         """
         if isinstance(bound, BoundPlan):
             return self._plan_substrait(bound, run, catalog, pushdown=pushdown)
+        run.partitions = self._choose_partitions(bound, catalog)
         untyped = parameters is None and bound.parameter_count > 0
         text, values = _render(bound, parameters)
         leaf_parameters = None if typing or untyped else parameters or ()
@@ -176,6 +188,7 @@ class Frames:
             context = self._contexts.make(
                 typing=untyped,
                 sorts_whole=_UNITED_ORDER.search(text) is not None,
+                partitions=run.partitions,
                 without=[*rules, *(mixing or ())],
                 reorders_joins=residents.reorders_joins,
             )
@@ -184,13 +197,7 @@ class Frames:
             replan = partial(plan_text, context, bound.kind, values=values)
             plan_part = partial(self._plan_part, context, values, {})
             types = {name: value.type for name, value in values.items()}
-            typed = {
-                one.private_name: mark_uuids(
-                    columns[one.private_name], catalog.table(one.table, one.as_of).base.uuid_columns
-                )
-                for one in bound.references
-            }
-            typed |= {name: LEAVES[name].schema for name in bound.catalog_tables}
+            typed = _type_columns(bound, catalog, columns)
             rewrite = partial(apply_rules, text, typed, types, plan_part, self._operations, nulls)
             text = self._rewritten.make(f"{nulls} {text}", typed, types, rewrite)
             if not WRITERS.isdisjoint(bound.json_functions):
@@ -203,14 +210,13 @@ class Frames:
             frame = _plan_named(bound, names, replan, text, written, plan_part)
             text = frame.text
             if not typing and not untyped:
-                run.predicates = self._find_predicates(bound, run, catalog, text, columns, values)
-            frame.mixing, frame.is_checked = mixing, is_checked
+                frame.predicates = self._find_predicates(bound, run, catalog, text, columns, values)
+                run.predicates = frame.predicates
+            frame.mixing, frame.is_checked, frame.partitions = mixing, is_checked, run.partitions
             if untyped:
                 return frame
             if mixing is None and not typing and NULL_SAFE.search(text):
-                with suppress(Exception):  # which planning it raises
-                    optimized = frame.optimized_logical_plan()
-                    mixing = find_mixing_rules(optimized, partial(self._optimize_without, frame, *rules))
+                mixing = self._find_mixing_rules(frame, rules)
                 if mixing:
                     return self.plan(
                         bound,
@@ -225,15 +231,41 @@ class Frames:
                 frame.mixing = mixing
             searches = any(reference.search is not None for reference in bound.references)
             has_instants = any(pa.types.is_timestamp(field.type) for schema in schemas for field in schema)
-            is_suspect = not is_checked and (has_instants or SUSPECT.search(text) is not None)
-            if is_suspect:
+            if not is_checked and (has_instants or SUSPECT.search(text) is not None):
                 check_plan(frame, text, schemas, lambda shown: replan(shown, shown))
             if not typing and (bound.distances or (searches and _CONDITIONS.search(text))):
                 handing = None if pushdown else lambda: self.plan(bound, run, parameters, catalog)
                 configure_leaves(frame, leaves, handing)
+            if bound.kind is StatementKind.QUERY and not typing:
+                frame.context = context
+                if pushdown and bound.has_fixed_text and bound.reads_only_tables and not residents.tables:
+                    frame.leaves = [(one, leaves[one.private_name]) for one in bound.references]
         except Exception as error:
             raise translate_error(error, bound, run.failure) from error
         return frame
+
+    def reopen(
+        self, frame: PlannedFrame, bound: BoundStatement, run: QueryRun, catalog: VisibleCatalog
+    ) -> bool:
+        """Let a plan read the newest state of its tables in another run; return False if it does not fit it.
+
+        Args:
+            frame: whose leaves are known.
+            bound: the statement.
+            run: its next execution.
+            catalog: with which the tables are found.
+        """
+        run.partitions, run.predicates = frame.partitions, frame.predicates
+        return self._choose_partitions(bound, catalog) == frame.partitions and all(
+            leaf.reopen(run, catalog.table(reference.table, reference.as_of))
+            for reference, leaf in frame.leaves
+        )
+
+    def _choose_partitions(self, bound: BoundStatement, catalog: VisibleCatalog) -> int:
+        """Return one partition where each table fits into a batch: to divide it costs more than it saves."""
+        tables = [catalog.table(one.table, one.as_of) for one in bound.references]
+        is_small = bool(tables) and all(one.known_rows <= self._small_rows for one in tables)
+        return 1 if is_small and not bound.makes_rows else self.partitions
 
     def _find_predicates(
         self,
@@ -348,7 +380,7 @@ class Frames:
         if reference.search is not None:
             call = self._run_vector_subquery(reference, run, parameters, catalog)
             return build_search_leaf(run, call, parameters, catalog)
-        return make_leaf(bound, reference, run, catalog, self.partitions)
+        return make_leaf(bound, reference, run, catalog, run.partitions)
 
     def _run_vector_subquery(
         self,
@@ -402,6 +434,13 @@ class Frames:
         check_plan(frame, None, schemas, lambda _: frame)
         return frame
 
+    def _find_mixing_rules(self, frame: PlannedFrame, without: Sequence[str]) -> tuple[str, ...] | None:
+        """Return the rules that mix joins up; None if the plan can't be made, which running it tells."""
+        with suppress(Exception):
+            optimize = partial(self._optimize_without, frame, *without)
+            return find_mixing_rules(frame.optimized_logical_plan(), optimize)
+        return None
+
     def _optimize_without(self, frame: DataFrame, *rules: str) -> LogicalPlan:
         """Return the optimised plan of a statement, made without some rules."""
         context = self._contexts.make(typing=False, sorts_whole=False, without=rules)
@@ -413,6 +452,19 @@ class Frames:
         inner.lists_views = False  # The view may read the list of views, which would be made again for it.
         schema = normalize_schema(self.schema(self.plan(bound, inner, None, catalog)))
         return number_names(schema)
+
+
+def _type_columns(
+    bound: BoundStatement, catalog: VisibleCatalog, columns: Mapping[str, pa.Schema]
+) -> Mapping[str, pa.Schema]:
+    """Return the columns of all tables in the text of a statement, by name, with their types for rules."""
+    typed = {
+        one.private_name: mark_uuids(
+            columns[one.private_name], catalog.table(one.table, one.as_of).base.uuid_columns
+        )
+        for one in bound.references
+    }
+    return typed | {name: LEAVES[name].schema for name in bound.catalog_tables}
 
 
 def _plan_named(

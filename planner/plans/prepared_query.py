@@ -14,11 +14,11 @@ from datafusion import DataFrame
 from lance_gateway.execnodes import KeySet, MetricsSet
 from lance_gateway.memwal.errors import LanceGatewayError, UnsupportedError
 from lance_gateway.planner.binding.bound_statement import BoundStatement, StatementKind
-from lance_gateway.planner.bridge.plan_shape import find_direct_shape
 from lance_gateway.planner.bridge.run_control import RunControl, describe_panics, stream_batches
 from lance_gateway.planner.bridge.types.plain_types import conform
 from lance_gateway.planner.plans.checked_query import KEY_QUERY_SHORTCUTS, Task
 from lance_gateway.planner.plans.errors import schema_changed_error, translate_error
+from lance_gateway.planner.plans.forms.planned_frame import PlannedFrame
 from lance_gateway.planner.plans.learned import Learned, forget_values, learn
 from lance_gateway.planner.plans.leaves.resident_tables import (
     are_answered_right,
@@ -38,8 +38,6 @@ from lance_gateway.planner.tables.sources.base_table import BaseTable
 from lance_gateway.planner.tables.state.extended_tables import split_extension
 
 MAX_CONSTANT_BYTES = 1 << 16
-MAX_PLAN_SECONDS = 1.0
-"""Plans are not reused for longer, since `now()` is a constant in them."""
 _UNPLANNED = "physical_plan_error"
 """The type of plan that EXPLAIN gives if physical planning failed."""
 
@@ -213,25 +211,32 @@ class PreparedQuery(DividedQuery):
         self._check_promise(schema)
         return (conform(batch, self.schema) for batch in self._search.batches(leaf))
 
-    def _plan(self, task: Task, *, pushdown: bool = True) -> tuple[DataFrame, QueryRun]:
+    def _plan(self, task: Task, *, pushdown: bool = True) -> tuple[PlannedFrame, QueryRun]:
         searches = any(reference.search is not None for reference in self._bound.references)
         # Conditions pushed into a search decide which rows are ranked, so pushdown changes its result.
         pushdown = pushdown and (searches or Shortcut.PUSHDOWN in task.settings.shortcuts)
-        # What was planned outside of a transaction reads other rows.
-        is_kept = Shortcut.KEPT_PLANS in task.settings.shortcuts and task.settings == self._settings
-        if pushdown and is_kept and task.control.transaction is None:
-            # Other threads may pop at the same time.
-            with contextlib.suppress(IndexError):
-                planned_at, frame, run = self._planned.pop()
-                if time.monotonic() - planned_at <= MAX_PLAN_SECONDS:
-                    run.set_control(task.control)
-                    return frame, run
         run = QueryRun(task.settings, self._frames.visibility, task.control)
+        if pushdown and self._keeps_plans(task):
+            frame, planned_for = self._frames.waiting.take(self) or (None, None)
+            if planned_for is not None and frame is not None:
+                planned_for.set_control(task.control)
+                return frame, planned_for
+            if (
+                frame is not None
+                and isinstance(self._bound, BoundStatement)
+                and self._frames.reopen(frame, self._bound, run, task.catalog)
+            ):
+                return frame, run
         frame = self._plan_again(run, task.parameters, task.catalog, pushdown=pushdown)
         return frame, run
 
+    def _keeps_plans(self, task: Task) -> bool:
+        # What was planned outside of a transaction reads other rows.
+        is_kept = Shortcut.KEPT_PLANS in task.settings.shortcuts and task.settings == self._settings
+        return is_kept and task.control.transaction is None
+
     def _read_batches(
-        self, planned: tuple[DataFrame, QueryRun] | Learned, task: Task
+        self, planned: tuple[PlannedFrame, QueryRun] | Learned, task: Task
     ) -> Iterator[pa.RecordBatch]:
         """Yield the batches of a plan; what was learned is planned here, since its tables are read for it."""
         run = None if isinstance(planned, Learned) else planned[1]
@@ -244,6 +249,10 @@ class PreparedQuery(DividedQuery):
                     batches, run = self._open_with_fallback(*planned, task)
                 for batch in batches:
                     yield conform(batch, self.schema)
+            if not isinstance(planned, Learned) and run is planned[1] and self._keeps_plans(task):
+                frame, _ = planned
+                if frame.leaves:
+                    self._frames.waiting.put(self, frame, run)
         except LanceGatewayError:
             # Raised from itself, it would be a reference cycle that keeps its traceback alive.
             raise
@@ -252,7 +261,7 @@ class PreparedQuery(DividedQuery):
             raise translate_error(error, self._bound, task.control.error or failure) from error
 
     def _open_with_fallback(
-        self, frame: DataFrame, run: QueryRun, task: Task
+        self, frame: PlannedFrame, run: QueryRun, task: Task
     ) -> tuple[Iterator[pa.RecordBatch], QueryRun]:
         """Make the physical plan, without pushdown if that fails; return its batches and its run.
 
@@ -273,7 +282,7 @@ class PreparedQuery(DividedQuery):
         except Exception as error:
             raise translate_error(error, self._bound, run.control.error or run.failure) from error
 
-    def _open(self, frame: DataFrame, run: QueryRun, task: Task) -> Iterator[pa.RecordBatch]:
+    def _open(self, frame: PlannedFrame, run: QueryRun, task: Task) -> Iterator[pa.RecordBatch]:
         """Make the physical plan, and return its lazy batches."""
         shape = None
         if len(self._bound.references) == 1:
@@ -281,7 +290,7 @@ class PreparedQuery(DividedQuery):
             if reference.search is not None:
                 return self._open_search(reference.search, frame, run, task)
             is_indirect = self._is_indirect or reference.compared is not None
-            shape = None if is_indirect else find_direct_shape(frame)
+            shape = None if is_indirect else frame.direct_shape
             # A plan that is looked at must be optimised, which takes as long again as to plan it.
             self._is_indirect = shape is None and self._has_one_plan
             if shape is not None and shape.table != reference.private_name:
@@ -301,7 +310,7 @@ class PreparedQuery(DividedQuery):
         table = task.catalog.table(reference.table, reference.as_of)
         return read_direct_scan(shape, frame, run, table)
 
-    def _plan_residents(self, frame: DataFrame, run: QueryRun, task: Task) -> DataFrame | None:
+    def _plan_residents(self, frame: PlannedFrame, run: QueryRun, task: Task) -> DataFrame | None:
         """Plan the statement over resident tables after it was planned over leaves; None if it has none."""
         bound = self._bound
         if not isinstance(bound, BoundStatement) or not may_have_residents(
@@ -351,7 +360,7 @@ class PreparedQuery(DividedQuery):
         return batches, run
 
     def _open_search(
-        self, search: SearchCall, frame: DataFrame, run: QueryRun, task: Task
+        self, search: SearchCall, frame: PlannedFrame, run: QueryRun, task: Task
     ) -> Iterator[pa.RecordBatch]:
         """Open a statement whose only reference is a search; later runs may need no plan."""
         batches = _stream(frame, task)
@@ -386,10 +395,10 @@ class PreparedQuery(DividedQuery):
     def _explain_run(self, plans: pa.Table, run: QueryRun, task: Task, seconds: float) -> pa.Table:
         """Return plans with the trees of exec nodes."""
         if self._bound.kind is not StatementKind.EXPLAIN_ANALYZE_JSON:
-            return explain_plans(plans, run, self._frames.partitions)
+            return explain_plans(plans, run, run.partitions)
         assert task.ran  # noqa: S101 - the last plan is the one that did not fail
         plan = task.ran[-1].execution_plan()
-        return explain_as_json(self.schema, plan, run, self._frames.partitions, seconds)
+        return explain_as_json(self.schema, plan, run, run.partitions, seconds)
 
 
 def _stream(frame: DataFrame, task: Task) -> Iterator[pa.RecordBatch]:

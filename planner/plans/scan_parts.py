@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 import pyarrow as pa
-from datafusion import DataFrame
 
 from lance_gateway.memwal.errors import (
     InvalidInputError,
@@ -33,11 +32,12 @@ from lance_gateway.memwal.errors import (
 from lance_gateway.planner.access.secured_table import SecuredTable
 from lance_gateway.planner.access.visible_catalog import VisibleCatalog
 from lance_gateway.planner.binding.bound_statement import BoundStatement, StatementKind
-from lance_gateway.planner.bridge.plan_shape import DirectShape, find_direct_shape
+from lance_gateway.planner.bridge.plan_shape import DirectShape
 from lance_gateway.planner.bridge.run_control import RunControl
 from lance_gateway.planner.bridge.types.plain_types import conform
 from lance_gateway.planner.plans.checked_query import CheckedQuery
 from lance_gateway.planner.plans.errors import translate_error
+from lance_gateway.planner.plans.forms.planned_frame import PlannedFrame
 from lance_gateway.planner.scans.query_run import QueryRun, TableScan
 from lance_gateway.planner.scans.scan_plan import Division
 from lance_gateway.planner.scans.settings import SessionSettings, Shortcut
@@ -48,14 +48,14 @@ from lance_gateway.protos import snapshot_pb2
 
 def read_direct_scan(
     shape: DirectShape,
-    frame: DataFrame,
+    frame: PlannedFrame,
     run: QueryRun,
     table: SecuredTable,
 ) -> Iterator[pa.RecordBatch]:
     """Plan the only scan of a statement, and return the lazy batches of the result.
 
     Args:
-        shape: returned by `find_direct_shape`.
+        shape: of the plan.
         frame: the planned statement.
         run: its execution.
         table: the only table of the statement.
@@ -64,10 +64,15 @@ def read_direct_scan(
     return _count_rows(scan) if shape.counts else _read_all(scan)
 
 
-def plan_direct_scan(shape: DirectShape, frame: DataFrame, run: QueryRun, table: SecuredTable) -> TableScan:
+def plan_direct_scan(
+    shape: DirectShape, frame: PlannedFrame, run: QueryRun, table: SecuredTable
+) -> TableScan:
     """Plan the only scan of a statement; the arguments are those of `read_direct_scan`."""
     if not shape.is_filtered:
         return run.add_scan(table, table.base, shape.columns)
+    for _, leaf in frame.leaves:
+        if (again := leaf.rescan()) is not None:
+            return again
     frame.execution_plan()
     (scan,) = run.scans
     return scan
@@ -258,7 +263,7 @@ def is_divisible(bound: BoundStatement) -> bool:
 
 
 def divide_scan(
-    bound: BoundStatement, frame: DataFrame, run: QueryRun, table: SecuredTable, count: int
+    bound: BoundStatement, frame: PlannedFrame, run: QueryRun, table: SecuredTable, count: int
 ) -> OfferedParts | None:
     """Take a snapshot, and divide it.
 
@@ -272,7 +277,7 @@ def divide_scan(
     Returns:
         None if the statement is more than a scan, or looks up a few keys.
     """
-    shape = find_direct_shape(frame)
+    shape = frame.direct_shape
     if shape is None or not _is_scan(shape, bound):
         return None
     scan = plan_direct_scan(shape, frame, run, table)
@@ -293,14 +298,14 @@ def divide_scan(
 
 
 def plan_part_scan(
-    bound: BoundStatement, frame: DataFrame, run: QueryRun, table: SecuredTable, part: ScanPart
+    bound: BoundStatement, frame: PlannedFrame, run: QueryRun, table: SecuredTable, part: ScanPart
 ) -> TableScan:
     """Plan the scan whose partition `part.number` is the part; the run has its division already.
 
     Raises:
         UnavailableError: a view or table was altered since the scan was divided.
     """
-    shape = find_direct_shape(frame)
+    shape = frame.direct_shape
     if part.statement != fingerprint_statement(bound, table) or shape is None or not _is_scan(shape, bound):
         msg = (
             f"table {part.snapshot.table!r}, or a view on it, was altered since this part was offered: run "

@@ -84,6 +84,8 @@ class QueryRun:
         """Whether information_schema has views, too."""
         self.division: Division | None = None
         """Division of the statement's only scan, if other readers share it."""
+        self.partitions = 1
+        """Of each scan of a leaf."""
         self.predicates = NO_PREDICATES
         """What the statement asks of the rows of its scans, where that may exclude regions."""
         self.began = time.time_ns()

@@ -379,8 +379,10 @@ def plan_scan(
         [one for one in base.schema.names if one in read],
     )
     types = [base.schema.field(name).type for name in projected]
-    # Lance filters the base table: it has statistics and indexes.
-    keep_base = row_filter is None and column_cache.fits(types, base.physical_rows)
+    # Lance filters a large base table: it has statistics and indexes. To open a scanner takes longer than to
+    # filter a small one.
+    is_read_whole = row_filter is None or base.physical_rows <= CHUNK_ROWS
+    keep_base = is_read_whole and column_cache.fits(types, base.physical_rows)
     whole, parts, homes = group_by_source(placed)
     scans: list[ExecNode] = [
         LanceScanExec(

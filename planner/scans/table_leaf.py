@@ -17,6 +17,7 @@ import pyarrow.dataset as pads
 
 from lance_gateway.planner.access.secured_table import SecuredTable
 from lance_gateway.planner.scans.query_run import QueryRun, TableScan
+from lance_gateway.planner.scans.scan_plan import Conditions
 from lance_gateway.planner.tables.sources.base_table import BaseTable
 
 
@@ -46,6 +47,20 @@ class TableLeaf(pads.Dataset):
         self._base = table.base if base is None else base
         self._schema = table.visible_schema
         self._columns: tuple[str, ...] = tuple(self._schema.names)
+        self._conjuncts: pc.Expression | None = None
+        self._conditions: Conditions | None = None
+
+    def reopen(self, run: QueryRun, table: SecuredTable) -> bool:
+        """Stand for the newest version of the table in another run; return False if columns changed."""
+        base = table.base
+        if not table.visible_schema.equals(self._schema, check_metadata=True):
+            return False
+        self._run, self._table, self._base = run, table, base
+        return True
+
+    def release(self) -> None:
+        """Let go of the run, and of what it has read; the leaf must be opened again."""
+        del self._run, self._table, self._base
 
     schema = property(
         attrgetter("_schema"), doc="Visible columns of the table when the statement was planned."
@@ -65,9 +80,13 @@ class TableLeaf(pads.Dataset):
         scan = self._scan(conjuncts)
         return [Partition(scan, number) for number in range(self._partitions)]
 
+    def rescan(self) -> TableScan | None:
+        """Plan the filtered scan of an earlier run in the run of now; None if there was none."""
+        return None if self._conjuncts is None else self._scan(self._conjuncts)
+
     def _scan(self, conjuncts: pc.Expression | None) -> TableScan:
         """Add the scan that reads the partitions."""
-        return self._run.add_scan(
+        scan = self._run.add_scan(
             self._table,
             self._base,
             self._columns,
@@ -75,6 +94,14 @@ class TableLeaf(pads.Dataset):
             partitions=self._partitions,
             reference=self._reference,
         )
+        # To read an expression takes longer than to scan a small table.
+        is_same = self._conjuncts is not None and conjuncts is not None and conjuncts.equals(self._conjuncts)
+        if scan.policy is None:
+            if self._conditions is not None and is_same:
+                scan.conditions = self._conditions
+            self._conditions = scan.conditions
+        self._conjuncts = conjuncts
+        return scan
 
 
 class DeclaredLeaf(TableLeaf):

@@ -12,20 +12,28 @@ from __future__ import annotations
 
 import contextlib
 import re
+import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from types import MappingProxyType
 from typing import Final
 
 import pyarrow as pa
-from datafusion import DataFrame
-from datafusion.plan import LogicalPlan
+from cachetools import LRUCache
+from datafusion import DataFrame, RecordBatchStream, SessionContext
+from datafusion.plan import ExecutionPlan, LogicalPlan
 from sqlglot import exp
 
 from lance_gateway.memwal.errors import InvalidInputError
-from lance_gateway.planner.binding.bound_statement import StatementKind
+from lance_gateway.planner.binding.bound_statement import StatementKind, TableReference
+from lance_gateway.planner.bridge.plan_shape import DirectShape, find_direct_shape
 from lance_gateway.planner.plans.forms.multisets import FindSchema
+from lance_gateway.planner.scans.pruning.statement_predicates import NO_PREDICATES, StatementPredicates
+from lance_gateway.planner.scans.query_run import QueryRun
+from lance_gateway.planner.scans.table_leaf import TableLeaf
 from lance_gateway.planner.sql.tree.dialect import find_query, parse_query, write_sql
 from lance_gateway.planner.sql.tree.tree import Tree, read_name
 
@@ -196,6 +204,11 @@ def _mean_the_same(*outputs: exp.Expr) -> bool:
     return one == other or (are_columns and read_name(one.this) == read_name(other.this))
 
 
+MAX_WAITING: Final = 128
+"""The number of statements whose plans wait for their next run."""
+MAX_PLAN_SECONDS: Final = 1.0
+"""Plans with `now()` are not used later, since it is a constant in them."""
+_OPTIMIZE_NO_MORE: Final = "SET datafusion.optimizer.max_passes = 0"
 _SHARED_NAME: Final = re.compile(r"unique expression names|duplicate|ambiguous|field name")
 
 
@@ -207,6 +220,10 @@ class PlannedFrame(DataFrame):
         is_checked: whether the same plan was found before to be answered rightly.
         text: what was planned, with unique names of outputs.
         shown: name of a column -> the name that clients see, of columns that share theirs.
+        leaves: of a plan that other runs may read again, with what they stand for; () for other plans.
+        predicates: of the statement, for its runs.
+        partitions: of the plan.
+        context: that has made the plan, which is not optimised again for a run; None where it is.
     """
 
     mixing: tuple[str, ...] | None = None
@@ -214,6 +231,41 @@ class PlannedFrame(DataFrame):
     _optimized: LogicalPlan | None = None
     text: str = ""
     shown: Mapping[str, str] = MappingProxyType({})
+    leaves: Sequence[tuple[TableReference, TableLeaf]] = ()
+    predicates: StatementPredicates = NO_PREDICATES
+    partitions: int = 1
+    context: SessionContext | None = None
+    _running: DataFrame | None = None
+
+    @cached_property
+    def direct_shape(self) -> DirectShape | None:
+        """The shape of a plan that is only one scan, or its row count; None for others."""
+        return find_direct_shape(self.optimized_logical_plan())
+
+    def execution_plan(self) -> ExecutionPlan:
+        """Return the physical plan of the run, or that of the next one."""
+        return self._run().execution_plan()
+
+    def execute_stream(self) -> RecordBatchStream:
+        """Run the plan."""
+        return self._run().execute_stream()
+
+    def _run(self) -> DataFrame:
+        """Return the plan as it is run: optimised once, however often that is."""
+        if self._running is None:
+            self._running = DataFrame(self.df)
+            if self.context is not None:
+                with contextlib.suppress(Exception):  # which the run raises
+                    optimized = self.optimized_logical_plan()
+                    self.context.sql(_OPTIMIZE_NO_MORE)
+                    self._running = self.context.create_dataframe_from_logical_plan(optimized)
+        return self._running
+
+    def release(self) -> None:
+        """Let go of what the last run has read."""
+        self._running = None
+        for _, leaf in self.leaves:
+            leaf.release()
 
     def optimized_logical_plan(self) -> LogicalPlan:
         """Return the optimised plan."""
@@ -226,6 +278,35 @@ class PlannedFrame(DataFrame):
         if not self.shown:
             return schema
         return pa.schema([field.with_name(self.shown.get(field.name, field.name)) for field in schema])
+
+
+class WaitingPlans:
+    """Plans that wait for the next run of their statement; safe to share between threads.
+
+    Those of the statements that were used last are kept: one takes about 120 kB, with its context.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: LRUCache[object, tuple[PlannedFrame, QueryRun | None, float]] = LRUCache(MAX_WAITING)
+        self._lock = threading.Lock()
+
+    def put(self, statement: object, frame: PlannedFrame, run: QueryRun) -> None:
+        """Keep a plan for the next run of a statement; `run` is the one that it was planned for."""
+        if frame.leaves:
+            frame.release()
+        with self._lock:
+            self._waiting[statement] = frame, None if frame.leaves else run, time.monotonic()
+
+    def take(self, statement: object) -> tuple[PlannedFrame, QueryRun | None] | None:
+        """Return the plan of a statement, once, and the run that it was planned for; None if there is none.
+
+        A plan with leaves fits any run.
+        """
+        with self._lock:
+            frame, run, at = self._waiting.pop(statement, (None, None, 0.0))
+        if frame is None or (run is not None and time.monotonic() - at > MAX_PLAN_SECONDS):
+            return None
+        return frame, run
 
 
 def number_names(schema: pa.Schema) -> pa.Schema:

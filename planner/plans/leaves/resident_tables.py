@@ -23,7 +23,6 @@ from datafusion import DataFrame
 from datafusion.expr import TableScan
 
 from lance_gateway.execnodes import RowFilter
-from lance_gateway.planner.access.secured_table import SecuredTable
 from lance_gateway.planner.access.visible_catalog import VisibleCatalog
 from lance_gateway.planner.binding.bound_statement import BoundStatement, StatementKind
 from lance_gateway.planner.bridge.plan_reading import every_node, subquery_plans
@@ -102,19 +101,13 @@ def may_have_residents(
     """
     tables = [catalog.table(reference.table, reference.as_of) for reference in bound.references]
     return (
-        sum(map(_count_rows, tables)) >= least_rows
+        sum(table.known_rows for table in tables) >= least_rows
         and run.settings.shortcuts >= _SHORTCUTS
         and run.division is None
         and (bound.kind is StatementKind.QUERY or bound.kind.explains)
         and not (bound.system_tables or bound.distances or bound.lists_tables)
         and all(one.search is None and one.compared is None for one in bound.references)
     )
-
-
-def _count_rows(secured: SecuredTable) -> int:
-    """Return the number of stored rows of a table, of fresh ones as far as they were read before."""
-    last = secured.table.last_snapshot
-    return secured.base.physical_rows + (0 if last is None else last.fresh_rows)
 
 
 def load_residents(learned: Learned, run: QueryRun, partitions: int, least_rows: int) -> Residents | None:

@@ -97,7 +97,7 @@ def plain_system_rows(bound: Bound, frame: DataFrame, run: QueryRun) -> Iterator
     """
     if not isinstance(bound, BoundStatement) or bound.references or not bound.system_tables:
         return None
-    shape = find_direct_shape(frame)
+    shape = find_direct_shape(frame.optimized_logical_plan())
     if shape is None or shape.counts or shape.schema_name != SYSTEM_SCHEMA:
         return None
     run.system_scans.clear()

@@ -14,6 +14,7 @@ from datafusion.substrait import Plan, Serde
 from lance_gateway.memwal.errors import InvalidInputError, NotFoundError, PreconditionError, UnsupportedError
 from lance_gateway.planner.access.rights import FULL_ACCESS
 from lance_gateway.planner.binding.substrait import substrait_version
+from lance_gateway.planner.bridge.run_control import RunControl
 from lance_gateway.planner.engine import QueryEngine
 from lance_gateway.planner.scans.settings import SessionSettings
 from lance_gateway.planner.tables.state.catalog import Catalog
@@ -181,9 +182,9 @@ def test_a_plan_is_read_with_the_settings_of_its_session(engine: QueryEngine):
 
 def test_only_the_filter_that_a_table_needs_reaches_it(engine: QueryEngine):
     plan = engine.prepare(plan_of("SELECT amount FROM orders WHERE id = 3"))
-    _, _, run = plan._planned[0]
-    plan.execute().read_all()
-    (scan,) = run.scans
+    control = RunControl()
+    plan.execute(control=control).read_all()
+    (scan,) = control.scans
     assert scan.columns == ("amount",)
     assert str(scan.expression) == "(id == 3)"
 

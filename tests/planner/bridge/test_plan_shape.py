@@ -136,7 +136,7 @@ def shape_of(sql: str) -> DirectShape | None:
     config = SessionConfig().set("datafusion.sql_parser.map_string_types_to_utf8view", "false")
     context = SessionContext(config)
     context.register_dataset("t", pads.dataset(pa.Table.from_pylist(ROWS, schema=SCHEMA)))
-    return find_direct_shape(context.sql(sql))
+    return find_direct_shape(context.sql(sql).optimized_logical_plan())
 
 
 @pytest.mark.parametrize("sql", SCANS)

@@ -173,7 +173,7 @@ def test_a_statement_knows_the_time_of_its_run_not_of_its_preparation(
 ) -> None:
     plan = engine.prepare("SELECT now() AS a")
     prepared_at = pa.scalar(datetime.now(UTC).replace(tzinfo=None), pa.timestamp("ns"))
-    monkeypatch.setattr("lance_gateway.planner.plans.prepared_query.MAX_PLAN_SECONDS", 0.0)
+    monkeypatch.setattr("lance_gateway.planner.plans.forms.planned_frame.MAX_PLAN_SECONDS", 0.0)
     told = plan.execute().read_all().column("a")[0]
     assert told.value > prepared_at.value
 

@@ -137,13 +137,16 @@ READS: dict[Shortcut, tuple[str, Callable[[Watched], bool]]] = {
         "SELECT table_name FROM system.tables",
         lambda did: not did.calls["DataFusion runs"],
     ),
-    Shortcut.KEY_QUERIES: ("SELECT id, body FROM docs WHERE id = 12", lambda did: not did.calls["plans"]),
+    Shortcut.KEY_QUERIES: (
+        "SELECT id, body FROM docs WHERE id = 12",
+        lambda did: not any(scan.reference for scan in did.control.scans),
+    ),
     Shortcut.KEY_LOOKUPS: (
         "SELECT id, pages FROM docs WHERE id IN (1, 2, 9, 13) AND pages >= 0",
         lambda did: did.calls["lookups"] > 0,
     ),
     Shortcut.CONSTANTS: ("SELECT 1 + 1 AS two", lambda did: not did.calls["plans"]),
-    Shortcut.KEPT_PLANS: ("SELECT upper(body) FROM docs", lambda did: did.calls["plans"] == 1),
+    Shortcut.KEPT_PLANS: ("SELECT upper(body) FROM docs", lambda did: not did.calls["plans"]),
     Shortcut.KEPT_COLUMNS: ("SELECT id, body FROM docs", lambda did: did.columns_found > 0),
     Shortcut.KEPT_MASKS: ("SELECT id, title FROM docs", lambda did: not did.calls["keys of fragments"]),
     Shortcut.KEPT_STATE: ("SELECT id, note FROM docs", lambda did: not did.calls["log entries"]),

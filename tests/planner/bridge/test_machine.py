@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lance_gateway.gateway.start.machine import count_cores, read_memory_bytes
+from lance_gateway.planner.bridge.machine import count_cores, read_memory_bytes
 
 MACHINE = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 GIB = 1 << 30
@@ -193,7 +193,7 @@ def test_cores_are_what_the_strictest_quota_leaves(
 def test_only_the_cores_that_a_process_may_run_on_count() -> None:
     """In a process of its own, which may run on one."""
     program = (
-        "import os; from lance_gateway.gateway.start.machine import count_cores; "
+        "import os; from lance_gateway.planner.bridge.machine import count_cores; "
         "os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}); print(count_cores())"
     )
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
@@ -204,7 +204,7 @@ def test_only_the_cores_that_a_process_may_run_on_count() -> None:
 def test_a_limit_of_the_address_space_is_one_of_the_memory() -> None:
     """In a process of its own, whose limit is as `LimitAS` of systemd sets it."""
     program = (
-        "import resource; from lance_gateway.gateway.start.machine import read_memory_bytes; "
+        "import resource; from lance_gateway.planner.bridge.machine import read_memory_bytes; "
         f"resource.setrlimit(resource.RLIMIT_AS, ({GIB}, {GIB})); print(read_memory_bytes())"
     )
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
