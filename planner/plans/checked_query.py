@@ -106,7 +106,7 @@ class CheckedQuery:
             return looked_up, _NO_PARAMETERS
         frames, bound, catalog = self._frames, self._bound, self.catalog
         run = QueryRun(self._settings, frames.visibility, RunControl())
-        parameters = NO_PARAMETERS
+        parameters, planned_for = NO_PARAMETERS, None
         if isinstance(bound, BoundStatement) and bound.parameter_count:
             frame, parameters, self._bound = plan_with_types(frames, bound, run, catalog)
             self._columns = dict(run.columns)
@@ -115,11 +115,14 @@ class CheckedQuery:
             frame = frames.plan(bound, run, None, catalog, typing=asks_first)
             self._columns = dict(run.columns)
             if not bound.kind.analyzes and not asks_first:
-                frames.waiting.put(self, frame, run)
+                planned_for = run
                 if self._has_one_plan:
                     self._answerable[NO_RESIDENTS.key] = frame.mixing or ()
         self._refuse_unplanned(frame, run, parameters.types)
-        return normalize_schema(frames.schema(frame), self._types), parameters
+        schema = normalize_schema(frames.schema(frame), self._types)
+        if planned_for is not None:
+            frames.keep(self, frame, run)
+        return schema, parameters
 
     def _describe_key_query(self) -> pa.Schema | None:
         """Return the schema of a lookup of constant keys, which needs no plan; None for other statements."""

@@ -32,7 +32,7 @@ from lance_gateway.planner.bridge.types.plain_types import normalize_schema
 from lance_gateway.planner.plans.checks.mistaken_plans import SUSPECT, check_plan
 from lance_gateway.planner.plans.checks.null_equal_joins import NULL_SAFE, find_mixing_rules
 from lance_gateway.planner.plans.checks.unplanned_subqueries import refuse_unplanned_subqueries
-from lance_gateway.planner.plans.contexts import Contexts
+from lance_gateway.planner.plans.contexts import ContextOptions, Contexts
 from lance_gateway.planner.plans.errors import is_unimplemented, translate_error
 from lance_gateway.planner.plans.forms.corrected_texts import plan_text
 from lance_gateway.planner.plans.forms.json_types import mark_json, type_json
@@ -105,7 +105,8 @@ class Frames:
         self.resident_rows = resident_rows
         self.partitions = partitions or count_cores()
         self._small_rows = SMALL_ROWS if partitions is None else 0
-        self._contexts = Contexts(self.partitions, memory_bytes)
+        self._contexts = Contexts(memory_bytes)
+        self._options = ContextOptions(self.partitions)
         self.visibility = Visibility(catalog.cache, catalog.executor, catalog.shared)
         self._rewritten: KeptTexts[str] = KeptTexts()
         self._joined: KeptTexts[JoinedStatement] = KeptTexts()
@@ -179,19 +180,14 @@ class Frames:
             pushdown=pushdown,
         )
         columns = {name: leaf.schema for name, leaf in leaves.items()}
-        schemas = list(columns.values())
         try:
             text, names = self._join_subqueries(bound, values, register, columns, text)
             written = text
             # It makes RIGHT joins of FULL ones, whose sides no rule exchanges: see `right_joins`.
             rules = ["eliminate_outer_join"] if _FULL_JOIN.search(text) else []
-            context = self._contexts.make(
-                typing=untyped,
-                sorts_whole=_UNITED_ORDER.search(text) is not None,
-                partitions=run.partitions,
-                without=[*rules, *(mixing or ())],
-                reorders_joins=residents.reorders_joins,
-            )
+            sorts_whole = _UNITED_ORDER.search(text) is not None
+            options = ContextOptions(run.partitions, sorts_whole, residents.reorders_joins)
+            context = self._contexts.make(options, typing=untyped, without=[*rules, *(mixing or ())])
             register(context)
             nulls = () if typing else tuple(name for name, value in values.items() if not value.is_valid)
             replan = partial(plan_text, context, bound.kind, values=values)
@@ -212,7 +208,7 @@ class Frames:
             if not typing and not untyped:
                 frame.predicates = self._find_predicates(bound, run, catalog, text, columns, values)
                 run.predicates = frame.predicates
-            frame.mixing, frame.is_checked, frame.partitions = mixing, is_checked, run.partitions
+            frame.mixing, frame.is_checked = mixing, is_checked
             if untyped:
                 return frame
             if mixing is None and not typing and NULL_SAFE.search(text):
@@ -230,19 +226,25 @@ class Frames:
                     )
                 frame.mixing = mixing
             searches = any(reference.search is not None for reference in bound.references)
-            has_instants = any(pa.types.is_timestamp(field.type) for schema in schemas for field in schema)
-            if not is_checked and (has_instants or SUSPECT.search(text) is not None):
-                check_plan(frame, text, schemas, lambda shown: replan(shown, shown))
+            if not is_checked and _is_suspect(text, columns):
+                check_plan(frame, text, list(columns.values()), lambda shown: replan(shown, shown))
             if not typing and (bound.distances or (searches and _CONDITIONS.search(text))):
                 handing = None if pushdown else lambda: self.plan(bound, run, parameters, catalog)
                 configure_leaves(frame, leaves, handing)
             if bound.kind is StatementKind.QUERY and not typing:
-                frame.context = context
+                frame.options = options
                 if pushdown and bound.has_fixed_text and bound.reads_only_tables and not residents.tables:
                     frame.leaves = [(one, leaves[one.private_name]) for one in bound.references]
         except Exception as error:
             raise translate_error(error, bound, run.failure) from error
         return frame
+
+    def settle(self, frame: PlannedFrame) -> None:
+        """Let a plan that will run be optimised only once, if it may."""
+        if frame.options is not None and frame.context is None:
+            with suppress(Exception):  # of a rule, which the run raises
+                frame.optimized_logical_plan()
+                frame.run_in(self._contexts.take(frame.options))
 
     def reopen(
         self, frame: PlannedFrame, bound: BoundStatement, run: QueryRun, catalog: VisibleCatalog
@@ -250,16 +252,42 @@ class Frames:
         """Let a plan read the newest state of its tables in another run; return False if it does not fit it.
 
         Args:
-            frame: whose leaves are known.
+            frame: that was kept.
             bound: the statement.
             run: its next execution.
             catalog: with which the tables are found.
         """
-        run.partitions, run.predicates = frame.partitions, frame.predicates
-        return self._choose_partitions(bound, catalog) == frame.partitions and all(
+        if frame.options is None or self._choose_partitions(bound, catalog) != frame.options.partitions:
+            return False
+        if not all(
             leaf.reopen(run, catalog.table(reference.table, reference.as_of))
             for reference, leaf in frame.leaves
-        )
+        ):
+            return False
+        run.partitions, run.predicates = frame.options.partitions, frame.predicates
+        frame.run_in(self._contexts.take(frame.options))
+        return True
+
+    def keep(self, statement: object, frame: PlannedFrame, run: QueryRun | None = None) -> None:
+        """Keep a plan for the next run of its statement, where it has one.
+
+        Args:
+            statement: whose plan it is.
+            frame: the plan.
+            run: for which it was planned; None if it has run.
+        """
+        if frame.leaves and frame.is_optimized:
+            self._release(frame)
+            self.waiting.put(statement, frame, None)
+        elif run is not None:
+            self.waiting.put(statement, frame, run)
+        else:
+            self._release(frame)
+
+    def _release(self, frame: PlannedFrame) -> None:
+        context = frame.release()
+        if context is not None and frame.options is not None:
+            self._contexts.give_back(frame.options, context)
 
     def _choose_partitions(self, bound: BoundStatement, catalog: VisibleCatalog) -> int:
         """Return one partition where each table fits into a batch: to divide it costs more than it saves."""
@@ -306,7 +334,7 @@ class Frames:
         """Return a text with joins in place of subqueries, and names of results that have others there."""
 
         def find_schema(sql: str) -> pa.Schema:
-            context = self._contexts.make(typing=not values, sorts_whole=False)
+            context = self._contexts.make(self._options, typing=not values)
             register_tables(context)
             try:
                 return self._plan_part(context, values, {}, sql)
@@ -365,7 +393,7 @@ class Frames:
         return None
 
     def _optimize_with_values_joined(self, frame: DataFrame) -> LogicalPlan:
-        context = self._contexts.make(typing=False, sorts_whole=False, joins_values=True)
+        context = self._contexts.make(self._options, joins_values=True)
         return context.create_dataframe_from_logical_plan(frame.logical_plan()).optimized_logical_plan()
 
     def _make_leaf(
@@ -423,12 +451,13 @@ class Frames:
         }
         run.predicates = NO_PREDICATES  # those of single relations are not those of the plan
         rules = ["eliminate_outer_join"] if bound.has_full_joins else []
-        context = self._contexts.make(typing=False, sorts_whole=True, without=rules)
+        whole = ContextOptions(self.partitions, sorts_whole=True)
+        context = self._contexts.make(whole, without=rules)
         frame = PlannedFrame(bound.make_frame(context, relations).df)
         without = partial(self._optimize_without, frame, *rules)
         may_equal_nulls = bound.compares_null or any(NULL_SAFE.search(one.text) for one in relations.values())
         if may_equal_nulls and (mixing := find_mixing_rules(frame.optimized_logical_plan(), without)):
-            context = self._contexts.make(typing=False, sorts_whole=True, without=[*rules, *mixing])
+            context = self._contexts.make(whole, without=[*rules, *mixing])
             frame = PlannedFrame(bound.make_frame(context, relations).df)
         schemas = [relation.schema() for relation in relations.values()]
         check_plan(frame, None, schemas, lambda _: frame)
@@ -443,7 +472,7 @@ class Frames:
 
     def _optimize_without(self, frame: DataFrame, *rules: str) -> LogicalPlan:
         """Return the optimised plan of a statement, made without some rules."""
-        context = self._contexts.make(typing=False, sorts_whole=False, without=rules)
+        context = self._contexts.make(self._options, without=rules)
         return context.create_dataframe_from_logical_plan(frame.logical_plan()).optimized_logical_plan()
 
     def _infer_view_schema(self, view: TableName, run: QueryRun, catalog: VisibleCatalog) -> pa.Schema:
@@ -452,6 +481,12 @@ class Frames:
         inner.lists_views = False  # The view may read the list of views, which would be made again for it.
         schema = normalize_schema(self.schema(self.plan(bound, inner, None, catalog)))
         return number_names(schema)
+
+
+def _is_suspect(text: str, columns: Mapping[str, pa.Schema]) -> bool:
+    """Return whether DataFusion might answer a text wrongly, over tables with these columns."""
+    has_instants = any(pa.types.is_timestamp(field.type) for schema in columns.values() for field in schema)
+    return has_instants or SUSPECT.search(text) is not None
 
 
 def _type_columns(

@@ -215,19 +215,22 @@ class PreparedQuery(DividedQuery):
         searches = any(reference.search is not None for reference in self._bound.references)
         # Conditions pushed into a search decide which rows are ranked, so pushdown changes its result.
         pushdown = pushdown and (searches or Shortcut.PUSHDOWN in task.settings.shortcuts)
-        run = QueryRun(task.settings, self._frames.visibility, task.control)
+        frames = self._frames
+        run = QueryRun(task.settings, frames.visibility, task.control)
+        frame = None
         if pushdown and self._keeps_plans(task):
-            frame, planned_for = self._frames.waiting.take(self) or (None, None)
-            if planned_for is not None and frame is not None:
+            frame, planned_for = frames.waiting.take(self) or (None, None)
+            if planned_for is not None:
                 planned_for.set_control(task.control)
-                return frame, planned_for
-            if (
-                frame is not None
-                and isinstance(self._bound, BoundStatement)
-                and self._frames.reopen(frame, self._bound, run, task.catalog)
+                run = planned_for
+            elif frame is not None and not (
+                isinstance(self._bound, BoundStatement)
+                and frames.reopen(frame, self._bound, run, task.catalog)
             ):
-                return frame, run
-        frame = self._plan_again(run, task.parameters, task.catalog, pushdown=pushdown)
+                frame = None
+        if frame is None:
+            frame = self._plan_again(run, task.parameters, task.catalog, pushdown=pushdown)
+        frames.settle(frame)
         return frame, run
 
     def _keeps_plans(self, task: Task) -> bool:
@@ -250,9 +253,7 @@ class PreparedQuery(DividedQuery):
                 for batch in batches:
                     yield conform(batch, self.schema)
             if not isinstance(planned, Learned) and run is planned[1] and self._keeps_plans(task):
-                frame, _ = planned
-                if frame.leaves:
-                    self._frames.waiting.put(self, frame, run)
+                self._frames.keep(self, planned[0])
         except LanceGatewayError:
             # Raised from itself, it would be a reference cycle that keeps its traceback alive.
             raise

@@ -23,13 +23,14 @@ from typing import Final
 
 import pyarrow as pa
 from cachetools import LRUCache
-from datafusion import DataFrame, RecordBatchStream, SessionContext
-from datafusion.plan import ExecutionPlan, LogicalPlan
+from datafusion import DataFrame, SessionContext
+from datafusion.plan import LogicalPlan
 from sqlglot import exp
 
 from lance_gateway.memwal.errors import InvalidInputError
 from lance_gateway.planner.binding.bound_statement import StatementKind, TableReference
 from lance_gateway.planner.bridge.plan_shape import DirectShape, find_direct_shape
+from lance_gateway.planner.plans.contexts import ContextOptions
 from lance_gateway.planner.plans.forms.multisets import FindSchema
 from lance_gateway.planner.scans.pruning.statement_predicates import NO_PREDICATES, StatementPredicates
 from lance_gateway.planner.scans.query_run import QueryRun
@@ -204,11 +205,10 @@ def _mean_the_same(*outputs: exp.Expr) -> bool:
     return one == other or (are_columns and read_name(one.this) == read_name(other.this))
 
 
-MAX_WAITING: Final = 128
+MAX_WAITING: Final = 1024
 """The number of statements whose plans wait for their next run."""
 MAX_PLAN_SECONDS: Final = 1.0
 """Plans with `now()` are not used later, since it is a constant in them."""
-_OPTIMIZE_NO_MORE: Final = "SET datafusion.optimizer.max_passes = 0"
 _SHARED_NAME: Final = re.compile(r"unique expression names|duplicate|ambiguous|field name")
 
 
@@ -222,8 +222,9 @@ class PlannedFrame(DataFrame):
         shown: name of a column -> the name that clients see, of columns that share theirs.
         leaves: of a plan that other runs may read again, with what they stand for; () for other plans.
         predicates: of the statement, for its runs.
-        partitions: of the plan.
-        context: that has made the plan, which is not optimised again for a run; None where it is.
+        options: of the contexts in which the plan may run once it is optimised; None if it must be optimised
+            as it runs.
+        context: the one in which it runs.
     """
 
     mixing: tuple[str, ...] | None = None
@@ -233,39 +234,30 @@ class PlannedFrame(DataFrame):
     shown: Mapping[str, str] = MappingProxyType({})
     leaves: Sequence[tuple[TableReference, TableLeaf]] = ()
     predicates: StatementPredicates = NO_PREDICATES
-    partitions: int = 1
+    options: ContextOptions | None = None
     context: SessionContext | None = None
-    _running: DataFrame | None = None
 
     @cached_property
     def direct_shape(self) -> DirectShape | None:
         """The shape of a plan that is only one scan, or its row count; None for others."""
         return find_direct_shape(self.optimized_logical_plan())
 
-    def execution_plan(self) -> ExecutionPlan:
-        """Return the physical plan of the run, or that of the next one."""
-        return self._run().execution_plan()
+    @property
+    def is_optimized(self) -> bool:
+        """Return whether the optimised plan is known."""
+        return self._optimized is not None
 
-    def execute_stream(self) -> RecordBatchStream:
-        """Run the plan."""
-        return self._run().execute_stream()
+    def run_in(self, context: SessionContext) -> None:
+        """Run the optimised plan, as it is, in a context that does not optimise."""
+        self.df = context.create_dataframe_from_logical_plan(self.optimized_logical_plan()).df
+        self.context = context
 
-    def _run(self) -> DataFrame:
-        """Return the plan as it is run: optimised once, however often that is."""
-        if self._running is None:
-            self._running = DataFrame(self.df)
-            if self.context is not None:
-                with contextlib.suppress(Exception):  # which the run raises
-                    optimized = self.optimized_logical_plan()
-                    self.context.sql(_OPTIMIZE_NO_MORE)
-                    self._running = self.context.create_dataframe_from_logical_plan(optimized)
-        return self._running
-
-    def release(self) -> None:
-        """Let go of what the last run has read."""
-        self._running = None
+    def release(self) -> SessionContext | None:
+        """Let go of what was read, and of the context of the run, which is returned."""
         for _, leaf in self.leaves:
             leaf.release()
+        context, self.context, self.df = self.context, None, None
+        return context
 
     def optimized_logical_plan(self) -> LogicalPlan:
         """Return the optimised plan."""
@@ -283,25 +275,20 @@ class PlannedFrame(DataFrame):
 class WaitingPlans:
     """Plans that wait for the next run of their statement; safe to share between threads.
 
-    Those of the statements that were used last are kept: one takes about 120 kB, with its context.
+    Those of the statements that were used last are kept: one takes about 10 kB.
     """
 
     def __init__(self) -> None:
         self._waiting: LRUCache[object, tuple[PlannedFrame, QueryRun | None, float]] = LRUCache(MAX_WAITING)
         self._lock = threading.Lock()
 
-    def put(self, statement: object, frame: PlannedFrame, run: QueryRun) -> None:
-        """Keep a plan for the next run of a statement; `run` is the one that it was planned for."""
-        if frame.leaves:
-            frame.release()
+    def put(self, statement: object, frame: PlannedFrame, run: QueryRun | None) -> None:
+        """Keep a plan for the next run of a statement, `run` if it is planned for that one."""
         with self._lock:
-            self._waiting[statement] = frame, None if frame.leaves else run, time.monotonic()
+            self._waiting[statement] = frame, run, time.monotonic()
 
     def take(self, statement: object) -> tuple[PlannedFrame, QueryRun | None] | None:
-        """Return the plan of a statement, once, and the run that it was planned for; None if there is none.
-
-        A plan with leaves fits any run.
-        """
+        """Return the plan of a statement, once, and the run that it is planned for; None if there is none."""
         with self._lock:
             frame, run, at = self._waiting.pop(statement, (None, None, 0.0))
         if frame is None or (run is not None and time.monotonic() - at > MAX_PLAN_SECONDS):

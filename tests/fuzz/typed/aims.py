@@ -11,15 +11,13 @@ from tests.fuzz.typed.operators import CLASS_OF, Operator
 from tests.fuzz.typed.places import PLACES, Place
 from tests.fuzz.typed.types import Type
 
-Aim = tuple[Place, str]
-"""A place, and the state of the table there."""
 _STEP = 6
-"""How many cells a lake asks of a type and a class of operators in each of its turns, about."""
-_CELLS_OF_TURN = 100
+"""How many places a lake asks about for a type and a class of operators in each of its turns, about."""
+_PLACES_OF_TURN = 25
 
 
 class Aims:
-    """Draws expressions for the cells of some types.
+    """Draws expressions for the cells of some types; each is asked in all states.
 
     What a lake asks follows from its number and not from what was asked before, so that it can be run alone.
 
@@ -37,7 +35,7 @@ class Aims:
         for leaf, operator in pairs:
             if leaf.of is not None and leaf.of in types:
                 self._pairs[leaf.of.name, CLASS_OF.get(operator.name, "function")].append((leaf, operator))
-        self._left: dict[tuple[str, str], deque[Aim]] = {}
+        self._left: dict[tuple[str, str], deque[Place]] = {}
         for kind in self._pairs:
             aims = deque(_aims_of(seed, *kind))
             aims.rotate(-cycle * _STEP * _turns_of(aims))
@@ -51,28 +49,26 @@ class Aims:
             return None
         kind = self._turns[0]
         self._turns.rotate(-1)
-        place, _ = self._left[kind][0]
+        place = self._left[kind][0]
         fitting = [one for one in self._pairs[kind] if place.takes(_group_of(*one))]
         if not fitting:
             self._left[kind].rotate(-1)
         return rng.choice(fitting or self._pairs[kind])
 
-    def take(self, node: Call, most: int) -> Sequence[Aim]:
-        """Return the cells whose turn it is for an expression."""
+    def take(self, node: Call, most: int) -> Sequence[Place]:
+        """Return the places whose turn it is for an expression."""
         is_bound = any(one.source == "parameter" for one in leaves_of(node))
         left = self._left[_cell_of(node)]
         taken = [
-            (place, state)
-            for place, state in left
-            if place.takes(node.group) and not (is_bound and place.qualifier == "")
+            place for place in left if place.takes(node.group) and not (is_bound and place.qualifier == "")
         ][:most]
         for one in taken:
             left.remove(one)
         left.extend(taken)
         return taken
 
-    def give_back(self, node: Call, aims: Sequence[Aim]) -> None:
-        """Keep cells for another expression, since this one is refused."""
+    def give_back(self, node: Call, aims: Sequence[Place]) -> None:
+        """Keep places for another expression, since this one is refused."""
         left = self._left[_cell_of(node)]
         for one in aims:
             left.remove(one)
@@ -84,9 +80,9 @@ def _cell_of(node: Call) -> tuple[str, str]:
     return first.of.name if first.of else "", CLASS_OF.get(node.operator.name, "function")
 
 
-def _turns_of(aims: Collection[Aim]) -> int:
+def _turns_of(aims: Collection[Place]) -> int:
     """Return how often a type and a class of operators have their turn while each of them has one."""
-    return -(-len(aims) // _CELLS_OF_TURN)
+    return -(-len(aims) // _PLACES_OF_TURN)
 
 
 def _group_of(leaf: Leaf, operator: Operator) -> str:
@@ -94,10 +90,10 @@ def _group_of(leaf: Leaf, operator: Operator) -> str:
 
 
 @cache
-def _aims_of(seed: int, name: str, kind: str) -> Sequence[Aim]:
-    """Return the cells of a type and a class of operators, in random order."""
+def _aims_of(seed: int, name: str, kind: str) -> Sequence[Place]:
+    """Return the places of a type and a class of operators, in random order."""
     places = {one.name: one for one in PLACES}
-    found = sorted((cell[2], cell[3]) for cell in expected_cells() if cell[:2] == (name, kind))
-    aims = [(places[place], state) for place, state in found if place in places]
+    found = sorted({cell[2] for cell in expected_cells() if cell[:2] == (name, kind)})
+    aims = [places[place] for place in found if place in places]
     random.Random(f"{seed}/{name}/{kind}").shuffle(aims)
     return aims

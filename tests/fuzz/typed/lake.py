@@ -1,7 +1,7 @@
-"""The same typed rows in four tables: in the log, in generations, in the base table, and merged into it."""
+"""Two tables of the same typed rows, which pass through the states that rows of a table can be in."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from decimal import Decimal
@@ -25,7 +25,9 @@ from tests.support.lake.tables import LsmTable, key_field, unpartitioned
 from tests.support.processes.gateways import EAGER
 from tests.support.processes.writer_process import WriterProcess
 
-STATES = ("log", "generation", "base", "merged")
+STATES = ("base", "log", "generation", "merged")
+"""Where the rows of a table are, in the order in which it passes through them."""
+TABLE, OTHER = "facts", "others"
 KEY = "id"
 ROWS = 20
 _RULES = {b"json": {IS_JSON: b"true"}, b"uuid": {IS_UUID: b"true"}}
@@ -41,19 +43,21 @@ class Column:
 
 @dataclass
 class Lake:
-    """Tables of the same rows, one for each state.
+    """Two tables of the same rows.
 
     Attributes:
         engine: Reads them; another one wrote them.
         columns: Two of each type, beside the key.
-        rows: What each table holds.
-        is_ours: Whether the gateway wrote the log, and not Lance.
+        rows: What each table holds, in any state.
+        is_ours: Whether the gateway writes the log, and not Lance.
+        tables: Name -> table.
     """
 
     engine: QueryEngine
     columns: tuple[Column, ...]
     rows: pa.Table
     is_ours: bool
+    tables: Mapping[str, "Passing"]
 
     @staticmethod
     def draw(
@@ -65,7 +69,7 @@ class Lake:
         *,
         fills: bool = True,
     ) -> "Lake":
-        """Write the four tables; `fills` gives values to the fields of structs that are NULL."""
+        """Write the tables; `fills` gives values to the fields of structs that are NULL."""
         columns = tuple(Column(f"{one.name}_{which}", one) for one in types for which in "xy")
         fields = [
             pa.field(one.name, one.type.arrow, metadata=_RULES.get(one.type.rule or b"")) for one in columns
@@ -75,12 +79,14 @@ class Lake:
         is_ours = rng.random() < 0.5
         writing = QueryEngine(Catalog.open(str(root), writing=EAGER), partitions=1)
         stack.callback(writing.close)
-        for state in STATES:
-            _write(rng, root, state, rows, old, process, writing if is_ours else None)
+        tables = {
+            name: Passing(rng, root, name, rows, old, process, writing if is_ours else None)
+            for name in (TABLE, OTHER)
+        }
         engine = QueryEngine(Catalog.open(str(root), writing=EAGER), partitions=rng.choice((1, 2)))
         stack.callback(engine.close)
         plain = pa.schema([one.remove_metadata() for one in schema])
-        return Lake(engine, columns, rows.cast(plain), is_ours)
+        return Lake(engine, columns, rows.cast(plain), is_ours, tables)
 
 
 def _draw_rows(rng: random.Random, columns: Sequence[Column], schema: pa.Schema, *, fills: bool) -> pa.Table:
@@ -122,45 +128,66 @@ def _filler(arrow: pa.DataType) -> Any:
     return "hidden" if pa.types.is_string(arrow) else 77
 
 
-def _write(
-    rng: random.Random,
-    root: Path,
-    state: str,
-    rows: pa.Table,
-    old: pa.Table,
-    process: WriterProcess,
-    writing: QueryEngine | None,
-) -> None:
-    """Write one table, over older versions of some of its rows where its state has such."""
-    path = root / f"{state}.lance"
-    begin = old.slice(0, rng.choice((0, ROWS // 2, ROWS)))
-    if state == "base":
-        # Other writers of Lance append rows of keys that there are.
-        begin = pa.concat_tables([begin, rows])
-    lance.write_dataset(begin, path, data_storage_version="2.2")
-    layout = unpartitioned((KEY,), 1)
-    layout.initialize(lance.dataset(path))
-    if state == "base":
-        return
-    table = LsmTable(path, (KEY,), layout, process, {"max_memtable_rows": 100})
-    cut = rng.randrange(1, ROWS)
-    for part in (rows.slice(0, cut), rows.slice(cut)):
-        if writing is None:
-            (region,) = {table.region_of({KEY: one}) for one in part.column(KEY).to_pylist()}
-            table.writer(region).put(part)
+class Passing:
+    """A table that passes through the states, over older versions of some of its rows.
+
+    In the base table alone, some keys are there twice: other writers of Lance append rows of known keys.
+
+    Args:
+        rng: draws what is below the rows, and how they are divided.
+        root: of the lake.
+        name: of the table.
+        rows: of each state.
+        old: older versions of them.
+        process: writes as Lance does.
+        writing: writes as the gateway does; None where Lance writes.
+
+    Attributes:
+        state: one of `STATES`.
+    """
+
+    def __init__(
+        self,
+        rng: random.Random,
+        root: Path,
+        name: str,
+        rows: pa.Table,
+        old: pa.Table,
+        process: WriterProcess,
+        writing: QueryEngine | None,
+    ) -> None:
+        self.state = STATES[0]
+        self._path, self._name, self._rows, self._writing = root / f"{name}.lance", name, rows, writing
+        self._cut = rng.randrange(1, ROWS)
+        lance.write_dataset(
+            old.slice(0, rng.choice((0, ROWS // 2, ROWS))), self._path, data_storage_version="2.2"
+        )
+        layout = unpartitioned((KEY,), 1)
+        layout.initialize(lance.dataset(self._path))
+        self._before = lance.dataset(self._path).version
+        self._table = LsmTable(self._path, (KEY,), layout, process, {"max_memtable_rows": 100})
+        lance.write_dataset(rows, self._path, mode="append")
+
+    def advance(self) -> None:
+        """Bring the rows to the next state."""
+        self.state = STATES[STATES.index(self.state) + 1]
+        if self.state == "log":
+            lance.dataset(self._path, version=self._before).restore()
+            for part in (self._rows.slice(0, self._cut), self._rows.slice(self._cut)):
+                self._put(part)
+        elif self.state == "merged":
+            merge(LakeTable.at(str(self._path)), MergePolicy())
+        elif self._writing is None:
+            self._table.close_writers()
         else:
-            _ingest(writing, state, part)
-    if state == "log":
-        return
-    if writing is None:
-        table.close_writers()
-    else:
-        writing.catalog.table(state).writer().flush()
-    if state == "merged":
-        merge(LakeTable.at(str(path)), MergePolicy())
+            self._writing.catalog.table(self._name).writer().flush()
 
-
-def _ingest(engine: QueryEngine, name: str, rows: pa.Table) -> None:
-    target = TableName(name)
-    prepared = prepare_ingest(engine, target, rows.schema, SessionSettings(), FULL_ACCESS)
-    prepared.execute(iter(rows.to_batches()), RunControl())
+    def _put(self, rows: pa.Table) -> None:
+        if self._writing is None:
+            (region,) = {self._table.region_of({KEY: one}) for one in rows.column(KEY).to_pylist()}
+            self._table.writer(region).put(rows)
+            return
+        prepared = prepare_ingest(
+            self._writing, TableName(self._name), rows.schema, SessionSettings(), FULL_ACCESS
+        )
+        prepared.execute(iter(rows.to_batches()), RunControl())

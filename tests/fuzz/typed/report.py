@@ -13,7 +13,7 @@ class Mismatch:
     Attributes:
         judge: Who says so: a place, a state or another engine.
         kind: Tells which mismatches are alike.
-        seed, lake, asked: A run with this seed, from this lake on, comes to it within so many statements.
+        seed, lake, asked: A run with this seed, of this lake alone and with so many statements, comes to it.
         number: How many statements the run had asked.
     """
 

@@ -1,4 +1,8 @@
-"""Runs of the fuzzer of types: lake after lake, batch after batch of expressions, place after place."""
+"""Runs of the fuzzer of types: lake after lake, batch after batch of expressions, place after place.
+
+A statement is prepared over the base table, and run again in each state that the rows come to, as that of a
+dashboard is run again while its table is written. Some are prepared anew.
+"""
 
 import math
 import random
@@ -21,12 +25,12 @@ from lance_gateway.planner.access.rights import FULL_ACCESS, Access, TableAccess
 from lance_gateway.planner.bridge.run_control import RunControl
 from lance_gateway.planner.engine import PreparedQuery
 from lance_gateway.planner.writes.transactions.transaction import Transaction
-from tests.fuzz.typed.aims import Aim, Aims
+from tests.fuzz.typed.aims import Aims
 from tests.fuzz.typed.answers import UnreadableError, are_equal, read_as, values_of
 from tests.fuzz.typed.expressions import Call, Drawer, Leaf, Node, Rendering, bind, leaves_of, shrunk
 from tests.fuzz.typed.judges import Duck, Postgres, RefusedError
 from tests.fuzz.typed.known import known
-from tests.fuzz.typed.lake import KEY, ROWS, STATES, Column, Lake
+from tests.fuzz.typed.lake import KEY, OTHER, ROWS, STATES, TABLE, Column, Lake
 from tests.fuzz.typed.operators import CLASS_OF, OPERATORS, Operator
 from tests.fuzz.typed.places import LAST, PLACES, Place
 from tests.fuzz.typed.report import Mismatch, Report
@@ -36,6 +40,9 @@ from tests.support.processes.writer_process import WriterProcess
 
 PER_LAKE = 2000
 """Statements of a lake, about."""
+_FIRST_SHARE = 0.29
+"""Of the statements of a lake that are asked in the first state: constants are not asked again."""
+_PREPARED_ANEW = 0.1
 _TYPES_OF_LAKE = 12
 _BATCH = 10
 _MOST_DRAWN = 500
@@ -118,6 +125,35 @@ class Machine:
         return report
 
 
+@dataclass
+class _Statement:
+    """A statement, which is prepared when it is asked first."""
+
+    sql: str
+    parameters: Sequence[pa.Scalar] = ()
+    access: Access = FULL_ACCESS
+    prepared: Any = None
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """An expression in a place.
+
+    Attributes:
+        statement: The place's.
+        again: The one that gives the same rows, where the place has such.
+        values: Of the expression.
+        key: That is written in the statement.
+    """
+
+    node: Call
+    place: Place
+    statement: _Statement
+    again: _Statement | None
+    values: dict[int, Any]
+    key: int
+
+
 @dataclass(frozen=True)
 class _Asked:
     """An expression with its values.
@@ -146,7 +182,6 @@ class _Asking:
     ) -> None:
         self._machine, self._report, self._number, self._duck = machine, report, number, duck
         self._rng = rng = random.Random(f"{machine.seed}/{number}")
-        self._begin = report.statements
         # All types come in turn.
         order = list(machine.types)
         random.Random(machine.seed).shuffle(order)
@@ -160,6 +195,10 @@ class _Asking:
         )
         self._templates = "; ".join(("SELECT {e}", *(one.sql for one in machine.places)))
         self._pairs: list[tuple[Leaf, Operator]] = []
+        self._selected: list[tuple[_Statement, list[_Asked]]] = []
+        self._refused: list[tuple[_Statement, Call]] = []
+        self._placed: list[_Placed] = []
+        self._planned = PER_LAKE
         duck.set_rows(self._lake.columns, self._lake.rows)
         if machine.postgres is not None:
             machine.postgres.set_rows(self._lake.columns, self._lake.rows)
@@ -168,30 +207,64 @@ class _Asking:
         keys = self._lake.rows.column(KEY).to_pylist()
         self._rows = {key: dict(zip(names, row, strict=True)) for key, *row in zip(keys, *cells, strict=True)}
 
+    @property
+    def _state(self) -> str:
+        return self._lake.tables[TABLE].state
+
     def ask(self, until: int, end: float) -> None:
-        """Judge batches of expressions until so many statements are asked."""
-        most = self._machine.most
-        while (
-            self._report.statements < until and time.monotonic() < end and len(self._report.mismatches) < most
-        ):
+        """Judge batches of expressions in each state, until so many statements are asked."""
+        self._planned = until - self._report.statements
+        first = self._report.statements + math.ceil(self._planned * _FIRST_SHARE)
+        while not self._is_at_end(first, end):
             drawn = [one for _ in range(_BATCH) if (one := self._draw()) is not None]
             if not drawn:
                 break
-            nodes = [node for node, _ in drawn]
-            asked = self._select_everywhere(nodes)
-            for index, node in enumerate(nodes):
-                found = {state: answers[index] for state, answers in asked.items()}
-                self._compare_states(node, found)
-            self._judge_by_postgres(asked["base"])
-            self._judge_by_duckdb(asked["base"])
-            for selected, (node, aims) in zip(asked["base"], drawn, strict=True):
+            asked = self._select([node for node, _ in drawn], keeps=True)
+            self._judge_by_postgres(asked)
+            self._judge_by_duckdb(asked)
+            for selected, (node, aims) in zip(asked, drawn, strict=True):
                 if selected is None:
                     self._aims.give_back(node, aims)
                 else:
                     self._judge_constants(selected)
                     self._judge_places(selected, aims)
+        later = random.Random(self._planned)
+        for _ in STATES[1:]:
+            if not self._is_at_end(until, end):
+                self._advance(later)
+                self._ask_again(later, until, end)
 
-    def _draw(self) -> tuple[Call, Sequence[Aim]] | None:
+    def _is_at_end(self, until: int, end: float) -> bool:
+        report = self._report
+        is_enough = report.statements >= until or len(report.mismatches) >= self._machine.most
+        return is_enough or time.monotonic() >= end
+
+    def _advance(self, later: random.Random) -> None:
+        """Bring the table to its next state, and the other one to any that is not beyond it."""
+        table, other = self._lake.tables[TABLE], self._lake.tables[OTHER]
+        table.advance()
+        while other.state != table.state and later.random() < 0.7:
+            other.advance()
+
+    def _ask_again(self, later: random.Random, until: int, end: float) -> None:
+        for statement, asked in self._selected:
+            self._compare_states(statement, asked)
+        for statement, node in self._refused:
+            try:
+                self._run(statement)
+            except RefusedError:
+                continue
+            self._add(
+                "state", node, "SELECT", self._text(node), "refused by base, answered by " + self._state
+            )
+        for placed in self._placed:
+            if self._is_at_end(until, end):
+                return
+            if later.random() < _PREPARED_ANEW:
+                placed.statement.prepared = None
+            self._judge_again(placed)
+
+    def _draw(self) -> tuple[Call, Sequence[Place]] | None:
         """Return an expression that is asked, and where; None if it seems that this lake has none."""
         rng = self._rng
         for _ in range(_MOST_DRAWN):
@@ -217,13 +290,17 @@ class _Asking:
 
     # Asking
 
-    def _run(self, sql: str, parameters: Sequence[pa.Scalar] = (), access: Access = FULL_ACCESS) -> pa.Table:
+    def _run(self, statement: _Statement) -> pa.Table:
         """Return the rows of a statement, or how many it affects, in a transaction that does not commit."""
         self._report.counts["statements"] += 1
-        engine = self._lake.engine
+        engine, parameters = self._lake.engine, statement.parameters
         try:
-            bound = [one.type for one in parameters]
-            prepared = engine.prepare_statement(sql, access=access, bound=bound)
+            if statement.prepared is None:
+                bound = [one.type for one in parameters]
+                statement.prepared = engine.prepare_statement(
+                    statement.sql, access=statement.access, bound=bound
+                )
+            prepared = statement.prepared
             if isinstance(prepared, PreparedQuery):
                 answer = prepared.execute(parameters).read_all()
             else:
@@ -240,38 +317,38 @@ class _Asking:
         self._report.counts["with rows"] += answer.num_rows > 0
         return answer
 
-    def _select_everywhere(self, nodes: Sequence[Call]) -> dict[str, list[_Asked | None]]:
-        """Return the values of expressions in each state; what one refuses is asked alone of the others."""
-        first, *others = STATES
-        asked = {first: self._select(nodes, first)}
-        good = [node for node, one in zip(nodes, asked[first], strict=True) if one is not None]
-        for state in others:
-            found = iter(self._select(good, state) if good else ())
-            asked[state] = [
-                self._select([node], state)[0] if one is None else next(found)
-                for node, one in zip(nodes, asked[first], strict=True)
-            ]
-        return asked
+    def _select(self, nodes: Sequence[Call], *, keeps: bool = False) -> list[_Asked | None]:
+        """Return the values of expressions; in halves where all together are refused.
 
-    def _select(self, nodes: Sequence[Call], state: str) -> list[_Asked | None]:
-        """Return the values of expressions in a table; in halves where all together are refused."""
+        Args:
+            nodes: The expressions.
+            keeps: Whether they are asked again in later states.
+        """
         rendering = Rendering()
         texts = [rendering.text(one) for one in nodes]
         outputs = ", ".join(f"{text} AS c{index}" for index, text in enumerate(texts))
-        sql = f"SELECT t.{KEY}, {outputs} FROM {state} AS t"
+        statement = _Statement(f"SELECT t.{KEY}, {outputs} FROM {TABLE} AS t", rendering.parameters)
         try:
-            answer = self._run(sql, rendering.parameters)
+            answer = self._run(statement)
         except RefusedError as refused:
             if len(nodes) > 1:
                 half = len(nodes) // 2
-                return [*self._select(nodes[:half], state), *self._select(nodes[half:], state)]
-            self._refuse(nodes[0], str(refused), sql, "SELECT", state)
-            if state == "base":
-                self._judge_refusal(nodes[0], str(refused))
+                return [*self._select(nodes[:half], keeps=keeps), *self._select(nodes[half:], keeps=keeps)]
+            self._refuse(nodes[0], str(refused), statement.sql, "SELECT")
+            self._judge_refusal(nodes[0], str(refused))
+            if keeps and statement.prepared is not None:
+                self._refused.append((statement, nodes[0]))
             return [None]
+        asked = self._read(nodes, answer)
+        if keeps:
+            self._selected.append((statement, asked))
+        return list(asked)
+
+    def _read(self, nodes: Sequence[Call], answer: pa.Table) -> list[_Asked]:
+        """Return expressions with the values in an answer."""
         keys = answer.column(KEY).to_pylist()
         for node in nodes:
-            self._cover(node, "SELECT", state)
+            self._cover(node, "SELECT")
         return [
             _Asked(
                 node,
@@ -281,9 +358,8 @@ class _Asking:
             for index, node in enumerate(nodes)
         ]
 
-    def _refuse(self, node: Node, message: str, sql: str, place: str, state: str) -> None:
+    def _refuse(self, node: Node, message: str, sql: str, place: str) -> None:
         """Count a refusal; one that is a fault of the machinery is a mismatch."""
-        del state
         self._report.counts["refused"] += 1
         words = re.sub(_NAMES, "_", message)[:110]
         self._report.refusals[words] += 1
@@ -293,20 +369,18 @@ class _Asking:
 
     # Judging
 
-    def _compare_states(self, node: Call, found: dict[str, _Asked | None]) -> None:
-        there = {state: one for state, one in found.items() if one is not None}
-        base = found["base"]
-        if base is None:
-            if there:
-                self._add(
-                    "state", node, "SELECT", self._text(node), f"refused by base, answered by {list(there)}"
-                )
+    def _compare_states(self, statement: _Statement, asked: Sequence[_Asked]) -> None:
+        """The values are the same as in the first state."""
+        state, nodes = self._state, [one.node for one in asked]
+        try:
+            now = self._read(nodes, self._run(statement))
+        except RefusedError as refused:
+            self._refuse(nodes[0], str(refused), statement.sql, "SELECT")
+            detail = f"answered by base, refused by {state}: {str(refused)[:300]}"
+            self._add("state", nodes[0], "SELECT", statement.sql, detail)
             return
-        for state in STATES:
-            one = found[state]
-            if one is None:
-                self._add("state", node, "SELECT", self._text(node), f"answered by base, refused by {state}")
-            elif repr(sorted(one.values.items())) != repr(sorted(base.values.items())):
+        for node, base, one in zip(nodes, asked, now, strict=True):
+            if repr(sorted(one.values.items())) != repr(sorted(base.values.items())):
                 key = next(
                     key
                     for key in (*base.values, *one.values)
@@ -377,11 +451,11 @@ class _Asking:
             return
         rendering = Rendering()
         sql = f"SELECT {rendering.text(bound)} AS v"
-        self._cover(asked.node, "constant", "none")
+        self._cover(asked.node, "constant")
         try:
-            answer = self._run(sql, rendering.parameters)
+            answer = self._run(_Statement(sql, rendering.parameters))
         except RefusedError as refused:
-            self._refuse(asked.node, str(refused), sql, "constant", "none")
+            self._refuse(asked.node, str(refused), sql, "constant")
             self._add("constant: refused", asked.node, "constant", sql, str(refused)[:300])
             return
         (value,) = values_of(answer.column(0))
@@ -394,7 +468,7 @@ class _Asking:
                 f"{value!r}, and {asked.values[key]!r} in row {key}: {self._text(asked.node)}",
             )
 
-    def _judge_places(self, asked: _Asked, aims: Sequence[Aim]) -> None:
+    def _judge_places(self, asked: _Asked, aims: Sequence[Place]) -> None:
         fitting = [
             one
             for one in self._machine.places
@@ -404,43 +478,41 @@ class _Asking:
         has_zeros = there >= {"0.0", "-0.0"}
         has_signs = "NaN" in there and _is_computed(asked.node)
         chosen = self._rng.sample(fitting, min(_PLACES_OF_EXPRESSION, len(fitting)))
-        for place, state in aims or [(one, self._rng.choice(STATES)) for one in chosen]:
+        for place in aims or chosen:
             before = self._report.statements
             # Groups have 0.0 apart from -0.0, and NaN from NaN with a sign: docs/sql.md. Extremes are equal.
             is_apart = has_signs or (has_zeros and not place.name.startswith("extremes"))
             if place.is_condition or not is_apart:
-                self._judge_place(asked, place, state)
+                self._judge_place(asked, place)
             if aims and self._report.statements == before:
-                self._aims.give_back(asked.node, [(place, state)])
+                self._aims.give_back(asked.node, [place])
 
-    def _judge_place(self, asked: _Asked, place: Place, state: str) -> None:
-        rng = self._rng
-        other = rng.choice(STATES)
-        key = rng.randrange(ROWS)
-        detail = self._differs(asked.node, place, state, other, key, asked.values)
-        if detail is None:
-            return
-        kept = rng.getstate()
-        node, (sql, detail) = self._shrink(asked.node, place, state, other, key, detail)
-        rng.setstate(kept)
-        self._add(f"place {place.name}", node, place.name, sql, f"{detail} in {state}")
+    def _judge_place(self, asked: _Asked, place: Place) -> None:
+        placed = self._write(asked.node, place, self._rng.randrange(ROWS), asked.values)
+        if placed is not None and self._judge_again(placed):
+            self._placed.append(placed)
 
-    def _differs(
-        self,
-        node: Call,
-        place: Place,
-        state: str,
-        other: str,
-        key: int,
-        values: dict[int, Any],
-        partner: Node | None = None,
-    ) -> tuple[str, str] | None:
-        """Return the statement and how its rows differ from those that it must give; None if they don't."""
-        rendering = Rendering(qualifier=place.qualifier.format(t=state))
+    def _judge_again(self, placed: _Placed) -> bool:
+        """Run a statement, and add the mismatch if its rows are wrong; return whether it is answered."""
+        is_answered, detail = self._differs(placed)
+        if detail is not None:
+            state, other = self._state, self._lake.tables[OTHER].state
+            kept = self._rng.getstate()
+            node, sql, detail = self._shrink(placed, detail)
+            self._rng.setstate(kept)
+            where = f"{detail} in {state}, beside others in {other}"
+            self._add(f"place {placed.place.name}", node, placed.place.name, sql, where)
+        return is_answered
+
+    def _write(
+        self, node: Call, place: Place, key: int, values: dict[int, Any], partner: Node | None = None
+    ) -> _Placed | None:
+        """Write an expression in a place; return None if it is not written there."""
+        rendering = Rendering(qualifier=place.qualifier.format(t=TABLE))
         right = Rendering(qualifier="r.", parameters=rendering.parameters)
         names = {
-            "t": state,
-            "u": other,
+            "t": TABLE,
+            "u": OTHER,
             "key": key,
             "last": LAST,
             "e": rendering.text(node),
@@ -459,51 +531,58 @@ class _Asking:
             if partner is None:
                 return None
             names |= {"r": right.text(partner)} if "{r}" in place.sql else {"l": rendering.text(partner)}
-        sql = place.sql.format(**names)
         access: Access = FULL_ACCESS
         if place.name == "policy":
-            access = create_principal(**{state: TableAccess(names["e"], {}, frozenset())})
-        self._cover(node, place.name, state)
+            access = create_principal(**{TABLE: TableAccess(str(names["e"]), {}, frozenset())})
+        statement = _Statement(place.sql.format(**names), rendering.parameters, access)
+        again = _Statement(place.same_as.format(**names), rendering.parameters) if place.same_as else None
+        return _Placed(node, place, statement, again, values, key)
+
+    def _differs(self, placed: _Placed) -> tuple[bool, str | None]:
+        """Return whether a statement is answered, and how its rows differ from those that it must give."""
+        node, place, values = placed.node, placed.place, placed.values
+        self._cover(node, place.name)
         try:
-            answer = self._run(sql, rendering.parameters, access)
+            answer = self._run(placed.statement)
         except RefusedError as refused:
-            self._refuse(node, str(refused), sql, place.name, state)
-            if "UnsupportedError" in str(refused) or self._is_refused(place, names, rendering):
-                return None
-            return sql, f"refused: {str(refused)[:300]}"
+            self._refuse(node, str(refused), placed.statement.sql, place.name)
+            if "UnsupportedError" in str(refused) or self._is_refused(placed.again):
+                return False, None
+            return False, f"refused: {str(refused)[:300]}"
         columns = answer.columns[:1] if place.name == "WHERE columns" else answer.columns
         rows = list(zip(*map(values_of, columns), strict=True))
         if place.expected is not None:
-            wanted = place.expected(values, key)
-        else:
-            again = place.same_as.format(**names)
+            wanted = place.expected(values, placed.key)
+        elif placed.again is not None:
             try:
-                others = map(values_of, self._run(again, rendering.parameters).columns)
+                others = map(values_of, self._run(placed.again).columns)
                 wanted = list(zip(*map(_as_column, others, columns), strict=True))
             except RefusedError as refused:
-                self._refuse(node, str(refused), again, place.name, state)
-                return None
+                self._refuse(node, str(refused), placed.again.sql, place.name)
+                return False, None
+        else:
+            wanted = None
         if wanted is None or rows == wanted:
-            return None
+            return True, None
         found, sought = (Counter(_key(row, place.digits) for row in one) for one in (rows, wanted))
         if found == sought and not place.is_ordered:
-            return None
+            return True, None
         extra, missing = list((found - sought).elements()), list((sought - found).elements())
         if not place.is_ordered and _are_close(extra, missing, place.digits):
-            return None
+            return True, None
         keys = [row[0] for row in (*extra, *missing) if isinstance(row[0], int) and row[0] in values][:1]
         shown = (
             f"; row {keys[0]}: {self._shown(node, keys[0])}, SELECT says {values[keys[0]]!r}" if keys else ""
         )
-        more = f"; by {place.same_as.format(**names)}" if place.same_as else ""
-        return sql, f"unexpected {extra[:3]}, missing {missing[:3]} of {len(wanted)} rows{shown}{more}"
+        more = f"; by {placed.again.sql}" if placed.again is not None else ""
+        return True, f"unexpected {extra[:3]}, missing {missing[:3]} of {len(wanted)} rows{shown}{more}"
 
-    def _is_refused(self, place: Place, names: dict[str, Any], rendering: Rendering) -> bool:
+    def _is_refused(self, statement: _Statement | None) -> bool:
         """Return whether the statement with the same rows, or with the same refusals, is refused, too."""
-        if not place.same_as:
+        if statement is None:
             return False
         try:
-            self._run(place.same_as.format(**names), rendering.parameters)
+            self._run(statement)
         except RefusedError:
             return True
         return False
@@ -519,11 +598,10 @@ class _Asking:
                 return made
         return None
 
-    def _shrink(
-        self, node: Call, place: Place, state: str, other: str, key: int, detail: tuple[str, str]
-    ) -> tuple[Call, tuple[str, str]]:
-        """Return the smallest expression found that fails in that place."""
+    def _shrink(self, placed: _Placed, detail: str) -> tuple[Call, str, str]:
+        """Return the smallest expression found that fails in that place, its statement, and how it fails."""
         counts = self._report.counts.copy()
+        node, sql = placed.node, placed.statement.sql
         left = 30
         while left:
             for smaller in shrunk(node):
@@ -532,15 +610,16 @@ class _Asking:
                     break
                 if not isinstance(smaller, Call) or not any(leaf.column for leaf in leaves_of(smaller)):
                     continue
-                (asked,) = self._select([smaller], "base")
-                found = asked and self._differs(smaller, place, state, other, key, asked.values)
-                if found and ("refused" in found[1]) == ("refused" in detail[1]):
-                    node, detail = smaller, found
+                (asked,) = self._select([smaller])
+                again = asked and self._write(smaller, placed.place, placed.key, asked.values)
+                found = self._differs(again)[1] if again else None
+                if again and found and ("refused" in found) == ("refused" in detail):
+                    node, sql, detail = smaller, again.statement.sql, found
                     break
             else:
                 break
         self._report.counts = counts
-        return node, detail
+        return node, sql, detail
 
     # Reporting
 
@@ -556,13 +635,13 @@ class _Asking:
             ", ".join(f"{name} = {self._rows[key][name]!r}" for name in columns) if key in self._rows else ""
         )
 
-    def _cover(self, node: Call, place: str, state: str) -> None:
+    def _cover(self, node: Call, place: str) -> None:
         first = next(leaf for leaf in leaves_of(node) if leaf.column)
         assert first.of is not None
         assert first.type is not None
         kind = CLASS_OF.get(node.operator.name, "function")
         for name in {first.of.name, first.type.name}:
-            self._report.cells[name, kind, place, state] += 1
+            self._report.cells[name, kind, place, self._state] += 1
         self._report.counts["of people"] += first.of.name.startswith(_PEOPLE)
 
     def _add(self, judge: str, node: Node, place: str, sql: str, detail: str | tuple[str, str]) -> None:
@@ -586,7 +665,6 @@ class _Asking:
             return
         self._report.alike[kind] += 1
         if kind not in self._report.mismatches:
-            asked = self._report.statements - self._begin + 1
             log = "us" if self._lake.is_ours else "Lance"
             told = f"{operator} of {groups} ({first}) in {place}; log by {log}"
             one = Mismatch(
@@ -596,7 +674,7 @@ class _Asking:
                 str(detail),
                 self._machine.seed,
                 self._number,
-                asked,
+                self._planned,
                 self._report.statements,
             )
             self._report.mismatches[kind] = one

@@ -58,10 +58,10 @@ def test_fresh_typed_statements_mean_the_same_everywhere(writers: WriterProcess,
 @pytest.mark.parametrize(
     ("changed", "judge"),
     [
-        (lambda sql, rows: rows.slice(1) if "WHERE t." in sql else rows, "place"),
-        (lambda sql, rows: rows.slice(1) if " FROM log AS t" in sql and "c0" in sql else rows, "state"),
+        (lambda sql, _, rows: rows.slice(1) if "WHERE t." in sql else rows, "place"),
+        (lambda sql, state, rows: rows.slice(1) if state == "log" and "c0" in sql else rows, "state"),
         (
-            lambda sql, rows: (
+            lambda sql, _, rows: (
                 pa.table({"v": [None]}) if sql.endswith(" AS v") and "FROM" not in sql else rows
             ),
             "constant",
@@ -74,8 +74,8 @@ def test_a_wrong_answer_is_noticed(
 ) -> None:
     asks = running._Asking._run
 
-    def run(self: Any, sql: str, *rest: Any) -> pa.Table:
-        return changed(sql, asks(self, sql, *rest))
+    def run(self: Any, statement: Any) -> pa.Table:
+        return changed(statement.sql, self._state, asks(self, statement))
 
     monkeypatch.setattr(running._Asking, "_run", run)
     report = Machine(9, most=3).run(writers, statements=SAMPLE)
@@ -102,9 +102,9 @@ def _texts(writers: WriterProcess) -> Sequence[str]:
     asked: list[str] = []
     asks = running._Asking._run
 
-    def run(self: Any, sql: str, *rest: Any) -> pa.Table:
-        asked.append(sql)
-        return asks(self, sql, *rest)
+    def run(self: Any, statement: Any) -> pa.Table:
+        asked.append(statement.sql)
+        return asks(self, statement)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(running._Asking, "_run", run)

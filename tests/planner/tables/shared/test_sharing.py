@@ -14,6 +14,7 @@ import pyarrow.compute
 import pytest
 
 from lance_gateway.execnodes.rows.row_mask import RowMask
+from lance_gateway.execnodes.storage.source import LanceSource
 from lance_gateway.planner.access.rights import TableAccess
 from lance_gateway.planner.engine import QueryEngine, SessionSettings
 from lance_gateway.planner.scans.settings import NO_SHORTCUTS
@@ -139,11 +140,18 @@ def test_a_column_of_small_generations_lies_in_one_file(
     # What there is of one generation is too small for a file.
     assert len(files_of(engine).list_names()) == 3
     again = open_sharing(root)
-    monkeypatch.setattr(DecodedColumns, "_decode_chunks", None)
-    kept = [row for key, row in newest.items() if key >= 100]  # the base table's rows are filtered by Lance
-    expected = totals(pa.Table.from_pylist(kept, schema=SCHEMA))
-    assert ask(again, f"{TOTALS} WHERE id >= 100") == expected
+    decoded: list[str] = []
+    decode = DecodedColumns._decode_chunks
+
+    def record(self: DecodedColumns, source: LanceSource, *rest: Any) -> Any:
+        decoded.append(source.label)
+        return decode(self, source, *rest)
+
+    monkeypatch.setattr(DecodedColumns, "_decode_chunks", record)
+    assert ask(again) == expected
     assert files_of(again).hits == 3
+    # The base table is small, too, and there is but one of it.
+    assert {label.split()[1] for label in decoded} == {"base"}
 
 
 def test_masks_and_keys_are_found_too(root: Path, open_sharing: Open, writers: WriterProcess) -> None:
