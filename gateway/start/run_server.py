@@ -42,7 +42,6 @@ from lance_gateway.gateway.start.processes import Processes, SharedDirectory, pl
 from lance_gateway.gateway.start.tables_ahead import OpeningAhead
 from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError
 from lance_gateway.planner.bridge import run_control
-from lance_gateway.planner.bridge.machine import count_cores
 from lance_gateway.planner.plans.prepared_query import PreparedQuery
 from lance_gateway.planner.tables.shared.cache import SharedCache
 from lance_gateway.planner.tables.shared.directory import open_directory
@@ -113,7 +112,7 @@ def serve(loaded: Loaded) -> None:
             run_control.set_runner(pool.call)
         ahead = None
         if config.cache.open_ahead:
-            ahead = OpeningAhead(catalog, pool, config.server.partitions or count_cores())
+            ahead = OpeningAhead(catalog, pool, config.server.partitions or None)
             stack.callback(ahead.close)
         server = _start(loaded, security, observability, writing, plan, pool, ahead)
         stop = _stop_on_signals()
@@ -184,7 +183,7 @@ def _start(
     create_query = PreparedQuery if pool is None else partial(RemoteQuery, pool)
     create_unbound = None if pool is None else partial(bind_in_worker, pool)
     engine = observability.create_engine(
-        config.server.partitions or count_cores(), plan.query_memory_bytes, create_query, create_unbound
+        config.server.partitions or None, plan.query_memory_bytes, create_query, create_unbound
     )
     engine.add_system_tables(SystemSettings(loaded), SystemWorkers(pool))
     if pool is not None:

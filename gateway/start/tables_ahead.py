@@ -29,10 +29,10 @@ class OpeningAhead(QueryObserver):
     Args:
         catalog: of the front process.
         pool: the workers; None where statements run in the front process.
-        partitions: of every scan there.
+        partitions: of every scan there; None for what suits its tables.
     """
 
-    def __init__(self, catalog: Catalog, pool: WorkerPool | None, partitions: int) -> None:
+    def __init__(self, catalog: Catalog, pool: WorkerPool | None, partitions: int | None) -> None:
         self._reads = RecentReads(catalog.storage.uri, catalog.shared.files)
         self._catalog = catalog
         self._pool = pool

@@ -42,7 +42,10 @@ class ServerSection(Section):
         default=30.0, description="How long running streams may go on after a signal to stop."
     )
     partitions: int = Field(
-        default=0, ge=0, description="Partitions of every scan; 0 takes one per usable core."
+        default=0,
+        ge=0,
+        description="Partitions of every plan; 0 takes one per usable core, and one where no table has more "
+        "than 8192 rows.",
     )
     temporary_directory: File = Field(
         default=None,

@@ -44,7 +44,7 @@ class WorkerOptions:
         storage_options: likewise.
         storage_limits: of calls to storage.
         cache_bytes: of the worker's own cache.
-        partitions: of every scan; None for one per core.
+        partitions: of every plan; None for one per core, and one over small tables.
         query_memory_bytes: memory of one statement before it spills to disk.
         memory_bytes: that the process may have; what allocates more ends with it.
         max_batch_bytes: size of a batch on the wire.

@@ -100,17 +100,22 @@ class Tree:
         self._schemas: dict[str, pa.Schema | None] = {}
         self._types = Types(schemas, parameters, self._plan, {} if operations is None else operations)
         self._nodes: Sequence[exp.Expr] | None = None
+        self._kinds: Collection[type[exp.Expr]] = ()
         self._found: dict[tuple[type[exp.Expr], ...], Sequence[exp.Expr]] = {}
         # With the nodes: another one could get the identity of one that is gone.
         self._fields: dict[int, tuple[exp.Expr, pa.Field | None]] = {}
 
     def find_all(self, *kinds: type[exp.Expr]) -> Sequence[Any]:
         """Return the expressions of some classes, the outer ones first, before further changes."""
+        if self._nodes is None:
+            self._nodes = list(self.root.walk())
+            self._kinds = {type(node) for node in self._nodes}
+        # Most rules look for what a query does not have.
+        classes = _list_classes(kinds)
+        if classes.isdisjoint(self._kinds):
+            return ()
         found = self._found.get(kinds)
         if found is None:
-            if self._nodes is None:
-                self._nodes = list(self.root.walk())
-            classes = _list_classes(kinds)
             found = self._found[kinds] = [node for node in self._nodes if type(node) in classes]
         return found
 

@@ -19,7 +19,7 @@ from lance_gateway.memwal.writing import WriteOptions
 from lance_gateway.pipeline.jobs.lake import LakeTable
 from lance_gateway.pipeline.merging import merge
 from lance_gateway.planner.engine import QueryEngine
-from lance_gateway.planner.plans.contexts import Contexts
+from lance_gateway.planner.plans.contexts import ContextOptions, Contexts
 from lance_gateway.planner.scans.settings import DEFAULT_SETTINGS
 from lance_gateway.planner.sql.tree.dialect import parse_query, write_sql
 from lance_gateway.planner.sql.tree.predicates import find_predicates
@@ -86,7 +86,7 @@ def count(rows: Sequence[tuple[Any, ...]]) -> Counter[str]:
 
 def answer(sql: str, tables: Mapping[str, pa.Table], parameters: Sequence[pa.Scalar]) -> pa.Table:
     """Return what DataFusion answers."""
-    context = Contexts(partitions=1, memory_bytes=None).make(typing=False, sorts_whole=True)
+    context = Contexts(None).make(ContextOptions(1, sorts_whole=True))
     for name, table in tables.items():
         empty = pa.RecordBatch.from_pylist([], table.schema)
         context.register_record_batches(name, [table.to_batches() or [empty]])

@@ -9,7 +9,7 @@ import pytest
 from datafusion import SessionContext
 from sqlglot import exp
 
-from lance_gateway.planner.plans.contexts import Contexts
+from lance_gateway.planner.plans.contexts import ContextOptions, Contexts
 from lance_gateway.planner.sql.rules import RULES, apply_rules
 from lance_gateway.planner.sql.tree.dialect import parse_query, write_sql
 from lance_gateway.planner.sql.tree.tree import Tree
@@ -85,7 +85,7 @@ QUERIES = (
 
 @pytest.fixture(scope="module")
 def context() -> SessionContext:
-    context = Contexts(1, None).make(typing=False, sorts_whole=False)
+    context = Contexts(None).make(ContextOptions(1))
     rows = pa.RecordBatch.from_pylist([], pa.schema(list(TYPES.items())))
     context.register_record_batches("t", [[rows]])
     return context
