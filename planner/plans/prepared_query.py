@@ -336,6 +336,7 @@ class PreparedQuery(DividedQuery):
             with contextlib.suppress(UnsupportedError):
                 planned = self._plan_again(run, task.parameters, task.catalog, residents=residents)
                 if planned.is_checked or are_answered_right(residents, planned):
+                    self._frames.settle(planned)
                     return planned
                 self._answerable.pop(residents.key, None)
         run.scans.clear()  # Running the plan over leaves makes them again.
