@@ -153,6 +153,8 @@ def constants_of_outer_joins(tree: Tree) -> None:
     if not relations:
         return
     keys = _find_key_names(tree.root)
+    if not keys:
+        return
     named = {one.alias_or_name for one in tree.find_all(exp.Table, exp.Subquery)}
     for condition in conditions.values():
         if condition.find(exp.Query) or equates_columns(condition):
@@ -167,6 +169,9 @@ def _hide_columns(tree: Tree, relation: exp.Expr, names: AbstractSet[str]) -> No
     """Hide columns of a relation, or all for "*", unless it is a table, which has no constants."""
     is_table = isinstance(relation, exp.Table) and relation.name in tree.tables
     if is_table or not isinstance(relation, exp.Subquery | exp.Table) or relation.args.get("joins"):
+        return
+    # To plan the columns, for the types of extensions, takes longer than to know their names.
+    if names.isdisjoint({"*", *(column.name for column in tree.find_columns(relation))}):
         return
     columns = tree.plan_columns(relation)
     count = Counter(column.name for column in columns)
