@@ -221,8 +221,11 @@ class PreparedQuery(DividedQuery):
         if pushdown and self._keeps_plans(task):
             frame, planned_for = frames.waiting.take(self) or (None, None)
             if planned_for is not None:
-                planned_for.set_control(task.control)
-                run = planned_for
+                if task.control.transaction is None:
+                    planned_for.set_control(task.control)
+                    run = planned_for
+                else:
+                    frame = None  # What was planned outside of a transaction reads other rows.
             elif frame is not None and not (
                 isinstance(self._bound, BoundStatement)
                 and frames.reopen(frame, self._bound, run, task.catalog)
@@ -234,9 +237,7 @@ class PreparedQuery(DividedQuery):
         return frame, run
 
     def _keeps_plans(self, task: Task) -> bool:
-        # What was planned outside of a transaction reads other rows.
-        is_kept = Shortcut.KEPT_PLANS in task.settings.shortcuts and task.settings == self._settings
-        return is_kept and task.control.transaction is None
+        return Shortcut.KEPT_PLANS in task.settings.shortcuts and task.settings == self._settings
 
     def _read_batches(
         self, planned: tuple[PlannedFrame, QueryRun] | Learned, task: Task
