@@ -162,6 +162,11 @@ class CheckedQuery:
         frames.refuse_unplanned(frame, bound, run)
         if not (INVOLVED.search(text) and has_joined_subqueries(frame)):
             return
+        if frame.leaves:  # The plan that runs.
+            frames.settle(frame)
+            with suppress(Exception):  # which the plans below raise, too
+                run.control.run_uninterrupted(frame.execution_plan)
+                return
         values = represent_types(types)
         failure = None
         for pushdown in (True, False):
