@@ -83,13 +83,22 @@ def cast_values(values: _V, kind: pa.DataType) -> _V:
     """Cast a scalar or an array as Arrow does, but decimals to the nearest floating numbers.
 
     Arrow's own cast is off by a bit: 9.95 of DECIMAL(38, 10) becomes 9.950000000000001.
+
+    Raises:
+        pa.ArrowInvalid: as Arrow does, and for a time of day that a date does not have.
     """
     if pa.types.is_decimal(values.type) and pa.types.is_floating(kind):
         return values.cast(pa.string()).cast(pa.float64()).cast(kind, safe=False)
     if pa.types.is_integer(values.type) and pa.types.is_decimal(kind):
         # Arrow asks for room for all values of the type.
         return values.cast(pa.decimal256(_MOST_DIGITS, kind.scale)).cast(kind)
-    return values.cast(kind)
+    cast = values.cast(kind)
+    if pa.types.is_date(kind) and pa.types.is_timestamp(values.type):
+        moments = values.cast(pa.timestamp(values.type.unit))
+        if not cast.cast(moments.type).equals(moments):
+            msg = "a date has no time of day"
+            raise pa.ArrowInvalid(msg)
+    return cast
 
 
 def refuse_untyped(values: Sequence[pa.Scalar], schema: pa.Schema) -> None:
@@ -100,7 +109,9 @@ def refuse_untyped(values: Sequence[pa.Scalar], schema: pa.Schema) -> None:
     """
     for number, (value, kind) in enumerate(zip(values, schema.types, strict=True), start=1):
         if not value.type.equals(kind):
-            raise WrongParameterError(number, value, kind, "it is out of range, or would lose digits")
+            raise WrongParameterError(
+                number, value, kind, "it is out of range, or would lose digits or its time"
+            )
 
 
 class WrongParameterError(InvalidInputError):
@@ -131,6 +142,8 @@ def are_comparable(kind: pa.DataType, other: pa.DataType) -> bool:
     """Return whether values of two types can be compared without an exact cast, such as 1.5 with an int64."""
     if pa.types.is_timestamp(kind) and pa.types.is_timestamp(other):
         return (kind.tz is None) == (other.tz is None)
+    if pa.types.is_timestamp(kind) and pa.types.is_date(other):
+        return True
     if _is_text(kind):
         return bool(pa.types.is_time(other) or pa.types.is_interval(other))
     return _is_number(kind) and _is_number(other)
