@@ -38,8 +38,8 @@ from lance_gateway.planner.plans.forms.corrected_texts import plan_text
 from lance_gateway.planner.plans.forms.json_types import mark_json, type_json
 from lance_gateway.planner.plans.forms.multisets import MULTISETS, number_equal_rows
 from lance_gateway.planner.plans.forms.planned_frame import (
+    IdlePlans,
     PlannedFrame,
-    WaitingPlans,
     number_names,
     plan_unique,
 )
@@ -90,7 +90,7 @@ class Frames:
 
     Attributes:
         resident_rows: see above.
-        waiting: plans for the next runs of their statements.
+        idle_plans: plans kept for the next executions.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Frames:
         self._joined: KeptTexts[JoinedStatement] = KeptTexts()
         self._predicates: KeptTexts[StatementPredicates] = KeptTexts()
         self._operations: Operations = {}
-        self.waiting = WaitingPlans()
+        self.idle_plans = IdlePlans()
         self._schema_reader = SessionContext()
         """Only used to read the schemas of plans."""
 
@@ -240,7 +240,7 @@ class Frames:
         return frame
 
     def settle(self, frame: PlannedFrame) -> None:
-        """Let a plan that will run be optimised only once, if it may."""
+        """Make a plan run in its optimised form, so that DataFusion does not optimise it again."""
         if frame.options is not None and frame.context is None:
             with suppress(Exception):  # of a rule, which the run raises
                 frame.optimized_logical_plan()
@@ -249,7 +249,9 @@ class Frames:
     def reopen(
         self, frame: PlannedFrame, bound: BoundStatement, run: QueryRun, catalog: VisibleCatalog
     ) -> bool:
-        """Let a plan read the newest state of its tables in another run; return False if it does not fit it.
+        """Bind a kept plan to another run and the newest versions of its tables.
+
+        Returns False if it must be made again: columns, or the number of partitions, have changed.
 
         Args:
             frame: that was kept.
@@ -269,7 +271,7 @@ class Frames:
         return True
 
     def keep(self, statement: object, frame: PlannedFrame, run: QueryRun | None = None) -> None:
-        """Keep a plan for the next run of its statement, where it has one.
+        """Keep a plan for the next execution of its statement, if it can be used then.
 
         Args:
             statement: whose plan it is.
@@ -278,9 +280,9 @@ class Frames:
         """
         if frame.leaves and frame.is_optimized:
             self._release(frame)
-            self.waiting.put(statement, frame, None)
+            self.idle_plans.put(statement, frame, None)
         elif run is not None:
-            self.waiting.put(statement, frame, run)
+            self.idle_plans.put(statement, frame, run)
         else:
             self._release(frame)
 
@@ -464,7 +466,7 @@ class Frames:
         return frame
 
     def _find_mixing_rules(self, frame: PlannedFrame, without: Sequence[str]) -> tuple[str, ...] | None:
-        """Return the rules that mix joins up; None if the plan can't be made, which running it tells."""
+        """Return the rules that confuse joins; None if the plan fails, which its execution reports."""
         with suppress(Exception):
             optimize = partial(self._optimize_without, frame, *without)
             return find_mixing_rules(frame.optimized_logical_plan(), optimize)

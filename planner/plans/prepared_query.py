@@ -215,26 +215,28 @@ class PreparedQuery(DividedQuery):
         searches = any(reference.search is not None for reference in self._bound.references)
         # Conditions pushed into a search decide which rows are ranked, so pushdown changes its result.
         pushdown = pushdown and (searches or Shortcut.PUSHDOWN in task.settings.shortcuts)
-        frames = self._frames
-        run = QueryRun(task.settings, frames.visibility, task.control)
-        frame = None
-        if pushdown and self._keeps_plans(task):
-            frame, planned_for = frames.waiting.take(self) or (None, None)
-            if planned_for is not None:
-                if task.control.transaction is None:
-                    planned_for.set_control(task.control)
-                    run = planned_for
-                else:
-                    frame = None  # What was planned outside of a transaction reads other rows.
-            elif frame is not None and not (
-                isinstance(self._bound, BoundStatement)
-                and frames.reopen(frame, self._bound, run, task.catalog)
-            ):
-                frame = None
+        planned = self._take_idle_plan(task) if pushdown and self._keeps_plans(task) else None
+        if planned is None:
+            run = QueryRun(task.settings, self._frames.visibility, task.control)
+            planned = self._plan_again(run, task.parameters, task.catalog, pushdown=pushdown), run
+        self._frames.settle(planned[0])
+        return planned
+
+    def _take_idle_plan(self, task: Task) -> tuple[PlannedFrame, QueryRun] | None:
+        """Return the kept plan of the statement with the run that uses it; None if none can be used."""
+        bound = self._bound
+        frame, planned_for = self._frames.idle_plans.take(self) or (None, None)
         if frame is None:
-            frame = self._plan_again(run, task.parameters, task.catalog, pushdown=pushdown)
-        frames.settle(frame)
-        return frame, run
+            return None
+        if planned_for is not None:
+            if task.control.transaction is not None:
+                return None  # What was planned outside of a transaction reads other rows.
+            planned_for.set_control(task.control)
+            return frame, planned_for
+        run = QueryRun(task.settings, self._frames.visibility, task.control)
+        if isinstance(bound, BoundStatement) and self._frames.reopen(frame, bound, run, task.catalog):
+            return frame, run
+        return None
 
     def _keeps_plans(self, task: Task) -> bool:
         return Shortcut.KEPT_PLANS in task.settings.shortcuts and task.settings == self._settings

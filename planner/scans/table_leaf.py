@@ -51,7 +51,7 @@ class TableLeaf(pads.Dataset):
         self._conditions: Conditions | None = None
 
     def reopen(self, run: QueryRun, table: SecuredTable) -> bool:
-        """Stand for the newest version of the table in another run; return False if columns changed."""
+        """Bind the leaf to another run and version of the table; return False if the columns differ."""
         base = table.base
         if not table.visible_schema.equals(self._schema, check_metadata=True):
             return False
@@ -59,7 +59,7 @@ class TableLeaf(pads.Dataset):
         return True
 
     def release(self) -> None:
-        """Let go of the run, and of what it has read; the leaf must be opened again."""
+        """Drop the references to the run and the table; `reopen` sets them again."""
         del self._run, self._table, self._base
 
     schema = property(

@@ -205,8 +205,8 @@ def _mean_the_same(*outputs: exp.Expr) -> bool:
     return one == other or (are_columns and read_name(one.this) == read_name(other.this))
 
 
-MAX_WAITING: Final = 1024
-"""The number of statements whose plans wait for their next run."""
+MAX_IDLE_PLANS: Final = 1024
+"""The number of statements whose plans are kept."""
 MAX_PLAN_SECONDS: Final = 1.0
 """Plans with `now()` are not used later, since it is a constant in them."""
 _SHARED_NAME: Final = re.compile(r"unique expression names|duplicate|ambiguous|field name")
@@ -220,7 +220,7 @@ class PlannedFrame(DataFrame):
         is_checked: whether the same plan was found before to be answered rightly.
         text: what was planned, with unique names of outputs.
         shown: name of a column -> the name that clients see, of columns that share theirs.
-        leaves: of a plan that other runs may read again, with what they stand for; () for other plans.
+        leaves: the table references with their leaves, if the plan can be reused; () for other plans.
         predicates: of the statement, for its runs.
         options: of the contexts in which the plan may run once it is optimised; None if it must be optimised
             as it runs.
@@ -272,25 +272,25 @@ class PlannedFrame(DataFrame):
         return pa.schema([field.with_name(self.shown.get(field.name, field.name)) for field in schema])
 
 
-class WaitingPlans:
-    """Plans that wait for the next run of their statement; safe to share between threads.
+class IdlePlans:
+    """Plans kept for the next execution of their statements, the least recently used of which leave.
 
-    Those of the statements that were used last are kept: one takes about 10 kB.
+    Safe to share between threads. A plan takes about 10 kB.
     """
 
     def __init__(self) -> None:
-        self._waiting: LRUCache[object, tuple[PlannedFrame, QueryRun | None, float]] = LRUCache(MAX_WAITING)
+        self._idle: LRUCache[object, tuple[PlannedFrame, QueryRun | None, float]] = LRUCache(MAX_IDLE_PLANS)
         self._lock = threading.Lock()
 
     def put(self, statement: object, frame: PlannedFrame, run: QueryRun | None) -> None:
-        """Keep a plan for the next run of a statement, `run` if it is planned for that one."""
+        """Keep a plan for the next execution; `run` is the only one that may use it, None if any may."""
         with self._lock:
-            self._waiting[statement] = frame, run, time.monotonic()
+            self._idle[statement] = frame, run, time.monotonic()
 
     def take(self, statement: object) -> tuple[PlannedFrame, QueryRun | None] | None:
-        """Return the plan of a statement, once, and the run that it is planned for; None if there is none."""
+        """Remove and return the plan of a statement, with the run that it is for; None if there is none."""
         with self._lock:
-            frame, run, at = self._waiting.pop(statement, (None, None, 0.0))
+            frame, run, at = self._idle.pop(statement, (None, None, 0.0))
         if frame is None or (run is not None and time.monotonic() - at > MAX_PLAN_SECONDS):
             return None
         return frame, run

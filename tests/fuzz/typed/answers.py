@@ -4,6 +4,7 @@ import datetime as dt
 import json
 import math
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -152,3 +153,30 @@ def are_equal(ours: Any, theirs: Any, arrow: pa.DataType, *, digits: float = 1e-
     if isinstance(ours, Decimal | int) and isinstance(theirs, Decimal | int) and digits > 1e-13:
         return math.isclose(ours, theirs, rel_tol=1e-3, abs_tol=1e-3)
     return False
+
+
+def as_column(values: list[Any], column: pa.ChunkedArray) -> list[Any]:
+    """Return decimals as doubles beside a column of doubles: a set operation unites the types."""
+    is_floating = pa.types.is_floating(column.type)
+    return [float(one) if is_floating and isinstance(one, Decimal) else one for one in values]
+
+
+def row_key(row: tuple[Any, ...], digits: int) -> tuple[Any, ...]:
+    """A row as a key that is the same for floats that are nearly so."""
+    return tuple([float(f"{one:.{digits}g}") if isinstance(one, float) else one for one in row])
+
+
+def are_rows_close(some: list[tuple[Any, ...]], others: list[tuple[Any, ...]], digits: int) -> bool:
+    """Return whether rows differ only in the last digits of floats, which were rounded apart."""
+    others = list(others)
+    for row in some:
+        found = next((one for one in others if all(map(partial(_is_close, digits=digits), row, one))), None)
+        if found is None:
+            return False
+        others.remove(found)
+    return not others
+
+
+def _is_close(one: Any, other: Any, *, digits: int) -> bool:
+    is_float = isinstance(one, float) and isinstance(other, float)
+    return one == other or (is_float and math.isclose(one, other, rel_tol=1.1 * 10.0 ** (1 - digits)))

@@ -1,7 +1,7 @@
 """Runs of the fuzzer of types: lake after lake, batch after batch of expressions, place after place.
 
-A statement is prepared over the base table, and run again in each state that the rows come to, as that of a
-dashboard is run again while its table is written. Some are prepared anew.
+Each statement is prepared while the rows are in the base table, and executed again in each later state of the
+table. About a tenth of the statements are prepared again before that.
 """
 
 import math
@@ -14,8 +14,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from decimal import Decimal
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +24,15 @@ from lance_gateway.planner.bridge.run_control import RunControl
 from lance_gateway.planner.engine import PreparedQuery
 from lance_gateway.planner.writes.transactions.transaction import Transaction
 from tests.fuzz.typed.aims import Aims
-from tests.fuzz.typed.answers import UnreadableError, are_equal, read_as, values_of
+from tests.fuzz.typed.answers import (
+    UnreadableError,
+    are_equal,
+    are_rows_close,
+    as_column,
+    read_as,
+    row_key,
+    values_of,
+)
 from tests.fuzz.typed.expressions import Call, Drawer, Leaf, Node, Rendering, bind, leaves_of, shrunk
 from tests.fuzz.typed.judges import Duck, Postgres, RefusedError
 from tests.fuzz.typed.known import known
@@ -556,7 +562,7 @@ class _Asking:
         elif placed.again is not None:
             try:
                 others = map(values_of, self._run(placed.again).columns)
-                wanted = list(zip(*map(_as_column, others, columns), strict=True))
+                wanted = list(zip(*map(as_column, others, columns), strict=True))
             except RefusedError as refused:
                 self._refuse(node, str(refused), placed.again.sql, place.name)
                 return False, None
@@ -564,11 +570,11 @@ class _Asking:
             wanted = None
         if wanted is None or rows == wanted:
             return True, None
-        found, sought = (Counter(_key(row, place.digits) for row in one) for one in (rows, wanted))
+        found, sought = (Counter(row_key(row, place.digits) for row in one) for one in (rows, wanted))
         if found == sought and not place.is_ordered:
             return True, None
         extra, missing = list((found - sought).elements()), list((sought - found).elements())
-        if not place.is_ordered and _are_close(extra, missing, place.digits):
+        if not place.is_ordered and are_rows_close(extra, missing, place.digits):
             return True, None
         keys = [row[0] for row in (*extra, *missing) if isinstance(row[0], int) and row[0] in values][:1]
         shown = (
@@ -702,33 +708,6 @@ def _digits_of(node: Node) -> float:
     if " / " in text or "pow" in text or (is_short and _GROWING.search(text)):
         return 1e-3
     return 1e-6 if is_short else 1e-13
-
-
-def _as_column(values: list[Any], column: pa.ChunkedArray) -> list[Any]:
-    """Return decimals as doubles beside a column of doubles: a set operation unites the types."""
-    is_floating = pa.types.is_floating(column.type)
-    return [float(one) if is_floating and isinstance(one, Decimal) else one for one in values]
-
-
-def _key(row: tuple[Any, ...], digits: int) -> tuple[Any, ...]:
-    """A row as a key that is the same for floats that are nearly so."""
-    return tuple([float(f"{one:.{digits}g}") if isinstance(one, float) else one for one in row])
-
-
-def _are_close(some: list[tuple[Any, ...]], others: list[tuple[Any, ...]], digits: int) -> bool:
-    """Return whether rows differ only in the last digits of floats, which were rounded apart."""
-    others = list(others)
-    for row in some:
-        found = next((one for one in others if all(map(partial(_is_close, digits=digits), row, one))), None)
-        if found is None:
-            return False
-        others.remove(found)
-    return not others
-
-
-def _is_close(one: Any, other: Any, *, digits: int) -> bool:
-    is_float = isinstance(one, float) and isinstance(other, float)
-    return one == other or (is_float and math.isclose(one, other, rel_tol=1.1 * 10.0 ** (1 - digits)))
 
 
 def _cells(rows: pa.Table, column: Column) -> list[Any]:

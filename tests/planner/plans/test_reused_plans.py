@@ -1,4 +1,4 @@
-"""A repeated statement is planned once; each of its runs reads the newest state, and holds it no longer."""
+"""A repeated statement is planned once; each execution reads the newest state, which an idle plan drops."""
 
 import gc
 from collections import Counter
@@ -66,19 +66,19 @@ def write(engine: QueryEngine, sql: str) -> None:
     prepared.execute()
 
 
-def again(engine: QueryEngine, sql: str) -> list[tuple[object, ...]]:
+def run_reused(engine: QueryEngine, sql: str) -> list[tuple[object, ...]]:
     return rows_of(engine.prepare(sql).execute().read_all())
 
 
-def anew(engine: QueryEngine, sql: str) -> list[tuple[object, ...]]:
+def run_replanned(engine: QueryEngine, sql: str) -> list[tuple[object, ...]]:
     settings = SessionSettings(shortcuts=ALL_SHORTCUTS - {Shortcut.KEPT_PLANS})
     return rows_of(engine.prepare(sql, settings).execute().read_all())
 
 
 @pytest.mark.parametrize("sql", STATEMENTS.values(), ids=STATEMENTS)
 def test_each_run_reads_the_newest_state(engine: QueryEngine, plans: Counter[str], sql: str) -> None:
-    before = again(engine, sql)
-    assert before == anew(engine, sql)
+    before = run_reused(engine, sql)
+    assert before == run_replanned(engine, sql)
     changes = (
         "UPDATE t SET n = 21, s = 'x' WHERE id = 2",
         "INSERT INTO t VALUES (3, 30, 'z')",
@@ -88,10 +88,10 @@ def test_each_run_reads_the_newest_state(engine: QueryEngine, plans: Counter[str
     answers = []
     for change in changes:
         write(engine, change)
-        answers.append(again(engine, sql))
+        answers.append(run_reused(engine, sql))
     assert plans[sql] == planned
     engine.catalog.table("t").writer().flush()
-    assert again(engine, sql) == answers[-1] == anew(engine, sql)
+    assert run_reused(engine, sql) == answers[-1] == run_replanned(engine, sql)
     assert answers[-1] != before
 
 
@@ -114,7 +114,7 @@ def test_runs_at_the_same_time_have_plans_of_their_own(engine: QueryEngine) -> N
 def test_a_transaction_reads_its_own_rows_and_nobody_else_does(
     engine: QueryEngine, plans: Counter[str], sql: str
 ) -> None:
-    before = again(engine, sql)
+    before = run_reused(engine, sql)
     planned = plans[sql]
     transaction = Transaction(engine, 1 << 30)
 
@@ -132,11 +132,11 @@ def test_a_transaction_reads_its_own_rows_and_nobody_else_does(
     within("UPDATE t SET n = n + 40, s = 'y' WHERE id = 1")
     changed = within(sql)
     assert changed != before
-    assert again(engine, sql) == before
+    assert run_reused(engine, sql) == before
     assert within(sql) == changed
     assert plans[sql] == planned
     transaction.commit()
-    assert again(engine, sql) == changed
+    assert run_reused(engine, sql) == changed
 
 
 def test_a_plan_that_waits_holds_nothing_that_was_read(engine: QueryEngine) -> None:
@@ -151,14 +151,14 @@ def test_a_plan_that_waits_holds_nothing_that_was_read(engine: QueryEngine) -> N
 
 def test_a_plan_over_tables_that_have_grown_is_made_anew(engine: QueryEngine, plans: Counter[str]) -> None:
     sql = STATEMENTS["groups"]
-    again(engine, sql)
+    run_reused(engine, sql)
     write(engine, f"INSERT INTO t SELECT value, 1, 'many' FROM generate_series(10, {SMALL_ROWS + 10})")
     # How many rows are fresh is known once they were read.
-    assert [row[0] for row in again(engine, sql)] == ["many", "x", "y"]
+    assert [row[0] for row in run_reused(engine, sql)] == ["many", "x", "y"]
     planned = plans[sql]
-    assert again(engine, sql)[0] == ("many", SMALL_ROWS + 1)
+    assert run_reused(engine, sql)[0] == ("many", SMALL_ROWS + 1)
     assert plans[sql] == planned + 1
-    again(engine, sql)
+    run_reused(engine, sql)
     assert plans[sql] == planned + 1
 
 
@@ -171,5 +171,5 @@ def test_what_depends_on_more_than_tables_is_planned_by_each_run(
 ) -> None:
     monkeypatch.setattr("lance_gateway.planner.plans.forms.planned_frame.MAX_PLAN_SECONDS", 0.0)
     for number in range(1, 4):
-        again(engine, sql)
+        run_reused(engine, sql)
         assert plans[sql] == number + 1
