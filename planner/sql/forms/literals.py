@@ -71,7 +71,7 @@ def uuids(tree: Tree) -> None:
     columns = [column for queries in united for column in zip(*queries, strict=False)]
     named = name_literals(tree)
     for members in (*(group.members for group in find_groups(tree)), *columns):
-        for member in members if any(map(_is_uuid, members)) else ():
+        for member in map(_find_output, members) if any(map(_is_uuid, members)) else ():
             is_column = isinstance(member, exp.Column)
             literals = list_literals(member, named) if is_column else [member]
             if not literals or not all(isinstance(one, exp.Literal) and one.is_string for one in literals):
@@ -89,6 +89,13 @@ def uuids(tree: Tree) -> None:
         else:
             new = fill(_CAST if may_fail else f"CASE WHEN {_IS_UUID} THEN {_TEXT} END", value)
         put(tree, cast, new, value.name if isinstance(value, exp.Column) else "uuid")
+
+
+def _find_output(member: exp.Expr) -> exp.Expr:
+    """Return the only output of a subquery; other expressions as they are."""
+    query = member.unnest()
+    is_one = isinstance(query, exp.Select) and len(query.expressions) == 1
+    return query.expressions[0].unalias() if is_one else member
 
 
 def _is_uuid(node: exp.Expr) -> bool:
