@@ -148,7 +148,8 @@ def number_texts(tree: Tree) -> None:
     """Write a text literal of digits as a number where all values beside it are numbers.
 
     DataFusion rounds the text to the digits of a decimal, and makes texts of the numbers in CASE and UNION.
-    Beside integers alone, a text with a fraction remains one, which no integer can be made of.
+    Beside integers alone, a text with a fraction remains one, which no integer can be made of. Integers of 64
+    bits with a sign and without are decimals together.
 
         SELECT CASE WHEN price IS NULL THEN '4.44' ELSE price END FROM p
     ->  SELECT CASE WHEN price IS NULL THEN 4.44 ELSE price END FROM p
@@ -159,7 +160,8 @@ def number_texts(tree: Tree) -> None:
         if group.use is Use.COMPUTED or not texts or not _may_be_numbers(tree, others):
             continue
         # DataFusion compares such texts with integers and floats as numbers of their type.
-        if group.use is Use.RETURNED or tree.may_mix(others, "decimal"):
+        has_fraction = any("." in text.name for text in texts)
+        if group.use is Use.RETURNED or has_fraction or tree.may_mix(others, "decimal"):
             _replace_texts(tree, texts, [tree.find_type(member) for member in others], group.use)
     for branches in find_unions(tree):
         for at in range(len(branches[0].fields)):
@@ -190,6 +192,8 @@ def _replace_texts(
 ) -> None:
     """Replace texts beside numbers alone; an unknown type is that of NULL or of a parameter."""
     families = {find_family(kind) for kind in kinds if kind is not None and not pa.types.is_null(kind)}
+    if pa.uint64() in kinds and any(kind is not None and pa.types.is_signed_integer(kind) for kind in kinds):
+        families.add("decimal")
     if not families or not families <= _NUMBERS or (use is Use.COMPARED and "decimal" not in families):
         return
     for text in texts:

@@ -29,3 +29,8 @@ SELECT coalesce(s, '4'), CASE WHEN i = 1 THEN '4' WHEN i = 2 THEN s ELSE i END A
 SELECT coalesce(n, '4.44') FROM p
 --
 SELECT coalesce(n, '4.44') FROM p
+
+## signed and unsigned integers of 64 bits are decimals together
+SELECT CASE v WHEN 65536 THEN 'a' WHEN '1.104' THEN 'b' END AS x FROM w
+--
+SELECT CASE v WHEN 65536 THEN 'a' WHEN 1.104 THEN 'b' END AS x FROM w
