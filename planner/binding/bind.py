@@ -1,22 +1,30 @@
 """Binds SQL text: every table reference gets a private name.
 
     SELECT o.id FROM orders o JOIN orders p ON o.id = p.parent
-->  SELECT o.id FROM "orders#1" o JOIN "orders#2" p ON o.id = p.parent
+->  SELECT o.id FROM "orders#1" AS o JOIN "orders#2" AS p ON o.id = p.parent
 
 DataFusion then sees one leaf per reference, and its optimizer pushes the conjuncts of each reference into its
-leaf. The text is edited at token positions and never regenerated, so all syntax of DataFusion is supported.
-Names that DataFusion resolves itself (CTEs, table functions, information_schema, the schema `system`) are not
-changed.
+leaf. Names that DataFusion resolves itself (CTEs, table functions, information_schema, the schema `system`)
+are not changed. A text that sqlglot does not read is left to DataFusion, which says what is wrong with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+import sys
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Final
 
 from sqlglot import exp
 
-from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError, copy_error
+from lance_gateway.memwal.errors import (
+    InvalidInputError,
+    LanceGatewayError,
+    UnsupportedError,
+    copy_error,
+)
 from lance_gateway.memwal.storage.table_names import CATALOG, MAIN_SCHEMA, TableName, split_name
 from lance_gateway.planner.access.visible_catalog import SYSTEM_SCHEMA
 from lance_gateway.planner.binding.bound_statement import (
@@ -31,17 +39,18 @@ from lance_gateway.planner.binding.changes.positions import (
     read_position_call,
     write_position,
 )
-from lance_gateway.planner.binding.distance_operators import (
-    DISTANCE_WORDS,
-    SPLIT_OPERATORS,
-    find_called_distances,
-    find_vector_names,
-    rewrite_distances,
+from lance_gateway.planner.binding.distance_operators import find_vector_names, rewrite_distances
+from lance_gateway.planner.binding.key_query import KeyQuery, find_key_query
+from lance_gateway.planner.binding.names import (
+    CommonTables,
+    Meaning,
+    NameResolver,
+    StatementNames,
+    TableSite,
+    ViewTrail,
 )
-from lance_gateway.planner.binding.key_query import find_key_query
-from lance_gateway.planner.binding.names import Meaning, NameResolver, StatementNames, ViewTrail
-from lance_gateway.planner.binding.row_lineage import LINEAGE_WORDS, LineageScopes
-from lance_gateway.planner.binding.statement_kinds import classify_statement, drop_format
+from lance_gateway.planner.binding.row_lineage import LINEAGE_WORDS, hide_lineage, names_lineage_of
+from lance_gateway.planner.binding.statement_kinds import classify_statement, find_prefix
 from lance_gateway.planner.binding.tools.postgres_words import postgres_words
 from lance_gateway.planner.binding.tools.session_functions import CurrentNames, write_current_names
 from lance_gateway.planner.binding.tools.show_lists import LISTED, list_by_query, show_table, shows_table
@@ -49,38 +58,39 @@ from lance_gateway.planner.binding.value_types import find_computed
 from lance_gateway.planner.bridge.json.functions import JSON_FUNCTIONS
 from lance_gateway.planner.search.search_call import (
     SearchFunction,
-    exclude_subqueries,
     find_search_function,
     read_call,
     render_subquery,
 )
-from lance_gateway.planner.sql.dialects.names import NamedTable
 from lance_gateway.planner.sql.forms import FORMS, read_forms
-from lance_gateway.planner.sql.text.edits import Edit, Piece, Slot, splice
+from lance_gateway.planner.sql.text.as_of import AsOf, read_as_of
 from lance_gateway.planner.sql.text.limits import (
+    MAX_RELATIONS,
     SHALLOW_WORDS,
     SIZE_WORDS,
+    check_brackets,
     check_depth,
     check_literal_sizes,
     find_sizes,
 )
-from lance_gateway.planner.sql.text.references import (
-    MAX_RELATIONS,
-    FunctionSite,
-    References,
-    TableSite,
-    find_references,
-)
 from lance_gateway.planner.sql.text.tokens import (
     VECTOR,
+    CallSite,
     PlacedMessage,
     SqlText,
+    fold,
     number_parameters,
     quote,
     tokenize,
 )
+from lance_gateway.planner.sql.tree.dialect import NO_SLOTS, parse_expression, parse_query, write_sql
+from lance_gateway.planner.sql.tree.tree import Tree, read_name
 from lance_gateway.planner.system.catalogs.functions import OWN_NAMES
 from lance_gateway.planner.tables.state.extended_tables import Extension, split_extension
+
+_ONLY_TABLES: Final = "Only tables are read as of a version or a time"
+_PLACES: Final = ("start", "end")
+_WRITES: Final = frozenset({"INSERT", "UPDATE", "DELETE", "MERGE"})
 
 
 def bind(
@@ -100,56 +110,48 @@ def bind(
         NotFoundError: a table, schema or catalog does not exist.
         UnsupportedError: the statement is not supported.
     """
-    current = CurrentNames(user, CATALOG, schema)
-    binder = _Binder(resolver, current)
-    text, root = binder.spell_out(tokenize(sql))
-    grows = text.has_any(SIZE_WORDS)
-    if grows:
-        check_literal_sizes(text)
-    kind, start = classify_statement(text)
-    if kind is StatementKind.SHOW:
-        pieces = binder.show(text)
-    elif kind is StatementKind.DESCRIBE and start is None:
-        pieces = binder.describe(text)
-    else:
-        pieces = binder.query(text, start or 0)
+    binder = _Binder(resolver, CurrentNames(user, CATALOG, schema))
+    text = binder.list_by_query(tokenize(sql))
     nul = sql.find("\0")
     if nul >= 0:
         # DataFusion panics on NUL characters in the names of columns.
         raise InvalidInputError(PlacedMessage(sql.replace("\0", "\ufffd"), nul, "A NUL character"))
+    kind, start = classify_statement(text)
+    if start is not None:
+        bound = binder.bind_query(text, start)
+    elif kind is StatementKind.SHOW:
+        bound = _Bound(binder.show(text))
+    else:
+        bound = binder.describe(text)
     names = binder.names
-    sizes = find_sizes(text, binder.slots) if grows else {}
-    key_query = None
-    is_query = kind is StatementKind.QUERY and len(names.references) == 1
-    if root is not None and is_query and binder.base_site is not None:
-        (reference,) = names.references
-        site, table = binder.base_site
-        if table.primary_key and reference.as_of is None:
-            key_query = find_key_query(
-                root,
-                site.parts,
-                table=reference.table,
-                columns=table.declared_schema.names,
-                primary_key=table.primary_key,
-            )
     return BoundStatement(
         sql,
         kind,
         tuple(names.references),
         binder.parameter_count,
-        key_query,
-        tuple(pieces),
-        frozenset(names.system_tables),
-        frozenset(binder.distances),
-        tuple(binder.vectors),
-        sizes,
-        {} if root is None else find_computed(root),
-        spelled=text.sql,
+        bound.key_query if kind is StatementKind.QUERY else None,
+        bound.text,
+        bound.root,
+        system_tables=frozenset(names.system_tables),
+        distances=frozenset(binder.distances),
+        vectors=tuple(binder.vectors),
+        sizes=bound.sizes,
+        computed={} if bound.root is None else find_computed(bound.root),
         catalog_tables=frozenset(names.catalog_tables),
         catalog_functions=frozenset(binder.catalog_functions),
         json_functions=frozenset(binder.json_functions),
         makes_rows=binder.makes_rows,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """The text of a statement for DataFusion, and what its query is; the root is None without a query."""
+
+    text: str
+    root: exp.Query | None = None
+    key_query: KeyQuery | None = None
+    sizes: Mapping[int, str] = field(default_factory=dict)
 
 
 class _Binder:
@@ -158,9 +160,8 @@ class _Binder:
     def __init__(self, resolver: NameResolver, current: CurrentNames) -> None:
         self.names = StatementNames(resolver, current.schema)
         self._current = current
-        self.base_site: tuple[TableSite, NamedTable] | None = None
-        """The last base table in the text of the statement, views excluded."""
-        self.slots: dict[int, int] = {}  # token index -> parameter ordinal
+        self._slots: Mapping[int, int] = NO_SLOTS
+        """Token -> ordinal of the parameter there."""
         self.parameter_count = 0
         self.vectors: list[tuple[float, ...]] = []  # constants that are not in the text
         self.makes_rows = False  # whether a table function does
@@ -169,198 +170,216 @@ class _Binder:
         self.catalog_functions: set[str] = set()  # functions of pg_catalog that are called
         self._sites = 0  # number of table references, those of views once per expansion
 
-    def spell_out(self, text: SqlText) -> tuple[SqlText, exp.Query | None]:
-        """Return a text in forms that DataFusion has, and its tree; see `read_forms`."""
+    def list_by_query(self, text: SqlText) -> SqlText:
+        """Return the query that gives what SHOW shows; other texts as they are."""
         if text.words[0] == "SHOW" and text.words[1] in LISTED:
-            text = list_by_query(text)
-        elif shows_table(text):
-            site = _read_whole_name(text, 3)
-            meaning = self.names.resolve(site, text, ViewTrail())
-            if meaning is None or meaning.leaf or (text.words[2] == "VIEW" and meaning.table is not None):
-                what = "view" if text.words[2] == "VIEW" else "table or view"
-                raise text.error(site.first, f"The name of a {what} is expected, and it is none")
-            text = show_table(text, meaning.name, is_view=meaning.table is None)
-        text, root = read_forms(text, (write_current_names(self._current), postgres_words, *FORMS))
-        self.catalog_functions |= OWN_NAMES.intersection(text.names.values())
-        return text, root
+            return list_by_query(text)
+        if not shows_table(text):
+            return text
+        meaning, first = self._resolve_rest(text, 3)
+        if meaning is None or meaning.leaf or (text.words[2] == "VIEW" and meaning.table is not None):
+            what = "view" if text.words[2] == "VIEW" else "table or view"
+            raise text.error(first, f"The name of a {what} is expected, and it is none")
+        return show_table(text, meaning.name, is_view=meaning.table is None)
 
-    def query(self, text: SqlText, start: int) -> list[Piece | Slot]:
-        """Return the pieces of a query, or of EXPLAIN or DESCRIBE with a query from token `start` on."""
+    def bind_query(self, text: SqlText, first: int) -> _Bound:
+        """Bind a query, or EXPLAIN or DESCRIBE with a query from token `first` on."""
         if "?" in text.words or "$" in text.words:
-            self.slots, self.parameter_count = number_parameters(text)
-        return self._rewrite(text, start, ViewTrail())
+            self._slots, self.parameter_count = number_parameters(text)
+        grows = text.has_any(SIZE_WORDS)
+        if grows:
+            check_literal_sizes(text)
+        sizes = find_sizes(text, self._slots) if grows else {}
+        tree = self._read(text, first, self._slots)
+        if tree is None:
+            _refuse_writes(text, first)
+            return _Bound(text.sql)
+        key_query = self._bind_tree(text, tree, ViewTrail())
+        return _Bound(find_prefix(text, first) + write_sql(tree.root), tree.root, key_query, sizes)
 
-    def describe(self, text: SqlText) -> list[Piece | Slot]:
-        """Return the pieces of DESCRIBE table; a view is described through its query."""
-        i = 2 if text.words[1] == "TABLE" else 1
-        site = _read_whole_name(text, i)
-        meaning = self.names.resolve(site, text, ViewTrail())
+    def describe(self, text: SqlText) -> _Bound:
+        """Bind DESCRIBE of a table; a view is described through its query."""
+        meaning, _ = self._resolve_rest(text, 2 if text.words[1] == "TABLE" else 1)
         if meaning is None:
-            return [Piece(text.sql, 0, verbatim=True)]
-        origin = text.start(site.first)
+            return _Bound(text.sql)
         if meaning.table is not None:
-            private = self.names.add_reference(meaning.name)
-            return [Piece(f"DESCRIBE {quote(private)}", origin, verbatim=False)]
+            return _Bound(f"DESCRIBE {quote(self.names.add_reference(meaning.name))}")
         if meaning.leaf:
-            return [Piece(f"DESCRIBE {quote(meaning.leaf)}", origin, verbatim=False)]
-        pieces: list[Piece | Slot] = [Piece("DESCRIBE SELECT * FROM ", origin, verbatim=False)]
-        return pieces + self._expand_view(meaning, origin, ViewTrail(), meaning.name.table)
+            return _Bound(f"DESCRIBE {quote(meaning.leaf)}")
+        alias = _make_alias(meaning.name.table)
+        view = exp.Subquery(this=self._bind_view(meaning, ViewTrail(), {}), alias=alias)
+        return _Bound(f"DESCRIBE {write_sql(exp.select('*').from_(view))}")
 
-    def show(self, text: SqlText) -> list[Piece | Slot]:
+    def show(self, text: SqlText) -> str:
         """Return SHOW COLUMNS, with the whole name of a table that must exist, and SHOW FUNCTIONS."""
         if text.words[1] == "COLUMNS" and text.words[2] in {"FROM", "IN"}:
-            site = _read_whole_name(text, 3)
-            meaning = self.names.resolve(site, text, ViewTrail())
+            meaning, _ = self._resolve_rest(text, 3)
             if meaning is not None:
                 # Without a schema, DataFusion would show columns of tables of that name in all schemas.
-                return [Piece(f"SHOW COLUMNS FROM {meaning.name.sql}", 0, verbatim=False)]
-        return [Piece(text.sql, 0, verbatim=True)]
+                return f"SHOW COLUMNS FROM {meaning.name.sql}"
+        return text.sql
 
-    def _rewrite(self, text: SqlText, start: int, trail: ViewTrail) -> list[Piece | Slot]:
-        """Edit one text; pieces of a view's text have their origin where the statement names the view."""
-        names, tokens = self.names, text.tokens
-        schema = trail.schema or names.schema
-        split_operators = (operator for operator in SPLIT_OPERATORS if operator in text.sql)
-        words = frozenset(text.words).union(map(str.upper, text.names.values()), split_operators)
-        references = find_references(
-            text, start, taken=frozenset(names.common_tables) if trail.names else frozenset()
-        )
+    def _resolve_rest(self, text: SqlText, i: int) -> tuple[Meaning | None, int]:
+        """Resolve a table name that fills the rest of the statement from token `i` on."""
+        if not text.is_name(i):
+            raise text.error(i, "The name of a table is expected")
+        first, parts = i, [text.name(i)]
+        while text.words[i + 1] == "." and text.is_name(i + 2):
+            i += 2
+            parts.append(text.name(i))
+        if i + 1 < len(text.tokens):
+            raise text.error(i + 1, f"Unexpected {text.tokens[i + 1].text!r}")
+        return self.names.resolve(parts, lambda message: text.error(first, message), ViewTrail()), first
+
+    # Trees
+
+    def _read(self, text: SqlText, first: int, slots: Mapping[int, int]) -> Tree | None:
+        """Return the tree of a query in forms that DataFusion has; None if sqlglot does not read it."""
+        check_brackets(text, first)
         if len(text.words) > SHALLOW_WORDS:
             check_depth(text)
-        names.common_tables |= references.common_tables
-        self._sites += len(references.tables)
+        return read_forms(text, (write_current_names(self._current), postgres_words, *FORMS), first, slots)
+
+    def _bind_tree(self, text: SqlText, tree: Tree, trail: ViewTrail) -> KeyQuery | None:
+        """Bind one query in place; return what it looks up, if it only looks up keys."""
+        names = self.names
+        schema = trail.schema or names.schema
+        for into in tree.find_all(exp.Into):
+            message = "SELECT ... INTO is not supported: use CREATE TABLE ... AS SELECT"
+            raise tree.error(into, message, UnsupportedError)
+        calls, relations = _list_relations(tree)
+        common = CommonTables(tree, relations, names.common_tables if trail.names else ())
+        names.common_tables |= common.names
+        self._sites += len(relations)
         if trail.names and self._sites > MAX_RELATIONS:
             # Views that name other views twice multiply.
             raise trail.error(f"the statement reads more than the {MAX_RELATIONS} tables that are allowed")
-        edits = drop_format(text, start)
-        searches: list[tuple[FunctionSite, SearchFunction]] = []
-        changes: list[FunctionSite] = []
-        if references.functions:
-            references, searches = exclude_subqueries(references)
-            changes = [call for call in references.functions if call.name in STATE_FUNCTIONS]
-            self.makes_rows |= len(references.functions) > len(searches) + len(changes)
-        aliases = names.find_aliases(references, text, schema)
-        edits.extend(self._rewrite_tables(references, text, trail, aliases))
-        calls: list[tuple[int, int]] = []
-        for call, function in searches:
-            pieces = self._rewrite_search(call, function, text, trail)
-            calls.append((tokens[call.first].start, tokens[call.closing].end + 1))
-            edits.append(Edit(*calls[-1], pieces))
-        for call in changes:
-            calls.append((tokens[call.first].start, tokens[call.closing].end + 1))
-            edits.append(Edit(*calls[-1], self._rewrite_changes(call, text, trail)))
-        edits.extend(_respell_names(references, text))
-        if references.chains:
-            edits.extend(names.shorten_columns(references, text, schema, aliases))
-        self.json_functions |= JSON_FUNCTIONS.intersection(text.names.values())
-        if not words.isdisjoint(DISTANCE_WORDS):
-            self.distances |= set(find_called_distances(text))
-            replaced = [(call.first, call.closing) for call in (*(call for call, _ in searches), *changes)]
-            edits.extend(
-                rewrite_distances(
-                    text,
-                    lambda: find_vector_names(text, names.find_vector_columns()),
-                    self._keep_vector,
-                    replaced,
-                )
-            )
-        if not trail.names:
-            for i, ordinal in self.slots.items():
-                begin, last = tokens[i].start, tokens[i + (text.words[i] == "$")]
-                edits.append(Edit(begin, last.end + 1, [Slot(ordinal, begin)]))
-        if calls:
-            edits = [
-                edit
-                for edit in edits
-                if not any(begin < edit.begin and edit.end <= end for begin, end in calls)
-            ]
-        return splice(text.sql, edits)
+        called = {read_name(node.this) for node in relations if isinstance(node.this, exp.Identifier)}
+        called |= {read_name(alias.this) for alias in tree.find_all(exp.TableAlias) if alias.this is not None}
+        sites = [_read_site(node, text, tree) for node in relations if node not in common]
+        meanings = [names.resolve(site.parts, partial(tree.error, site.node), trail) for site in sites]
+        key_query = None
+        if not trail.names and not calls and len(sites) == len(relations) == 1:
+            key_query = _find_key_query(tree.root, sites[0], meanings[0])
+        columns: Sequence[exp.Column] = tree.find_all(exp.Column)
+        aliases = names.find_aliases(sites, columns, schema)
+        may_name_lineage = text.has_any(LINEAGE_WORDS)
+        hidden: list[tuple[exp.Table, Sequence[str]]] = []
+        for site, meaning in zip(sites, meanings, strict=True):
+            lineage: Sequence[str] = ()
+            if may_name_lineage and meaning is not None and names_lineage_of(site.node, columns):
+                lineage = self._find_lineage(meaning, site.as_of)
+                hidden += [(site.node, lineage)] if lineage else []
+            self._replace_table(site, meaning, tree, trail, aliases, has_lineage=bool(lineage))
+        names.shorten_columns(sites, columns, schema, aliases, called)
+        common.rename()
+        hide_lineage(tree, hidden)
+        for node in calls:
+            self._replace_call(node, text, tree, trail)
+        self.distances |= rewrite_distances(
+            tree, lambda: find_vector_names(tree, names.find_vector_columns()), self._keep_vector
+        )
+        functions = {fold(call.name) for call in tree.find_all(exp.Anonymous)}
+        self.catalog_functions |= OWN_NAMES.intersection(functions)
+        self.json_functions |= JSON_FUNCTIONS.intersection(functions)
+        return key_query
 
-    def _keep_vector(self, numbers: list[float]) -> str:
-        """Keep a long vector as a constant, and return the text that stands for it."""
+    def _keep_vector(self, numbers: list[float]) -> exp.Expr:
+        """Keep a long vector as a constant, and return the expression that stands for it."""
         self.vectors.append(tuple(numbers))
-        return f"CAST(${VECTOR}{len(self.vectors)} AS DOUBLE[])"
+        return parse_expression(f"CAST(${VECTOR}{len(self.vectors)} AS DOUBLE[])")
 
     # Tables
 
-    def _rewrite_tables(
-        self, references: References, text: SqlText, trail: ViewTrail, aliases: Mapping[TableName, str]
-    ) -> Iterator[Edit]:
-        """Yield edits that replace table names, and keep their row lineage out of what * stands for."""
-        scopes = LineageScopes(text) if text.has_any(LINEAGE_WORDS) else None
-        with_lineage: list[tuple[TableSite, Sequence[str]]] = []
-        for site in references.tables:
-            columns = self._find_lineage(site, text, trail, scopes)
-            if columns:
-                with_lineage.append((site, columns))
-            pieces = self._rewrite_table(site, text, trail, aliases, has_lineage=bool(columns))
-            if pieces is not None:
-                yield Edit(text.start(site.first), text.end(site.last), pieces)
-        if scopes is not None:
-            yield from scopes.hide(with_lineage)
-
-    def _find_lineage(
-        self, site: TableSite, text: SqlText, trail: ViewTrail, scopes: LineageScopes | None
-    ) -> Sequence[str]:
-        """Return the columns of row lineage of a table, if the text names one; () for other relations."""
-        if scopes is None or site.common_table is not None or not scopes.names_lineage_of(site):
+    def _find_lineage(self, meaning: Meaning, as_of: AsOf | None) -> Sequence[str]:
+        """Return the columns of row lineage of a table; none for other relations."""
+        if meaning.table is None or split_extension(meaning.name)[1] is not Extension.NONE:
             return ()
-        meaning = self.names.resolve(site, text, trail)
-        if meaning is None or meaning.table is None or split_extension(meaning.name)[1] is not Extension.NONE:
-            return ()
-        return self.names.find_lineage_columns(meaning.name, site.as_of)
+        return self.names.find_lineage_columns(meaning.name, as_of)
 
-    def _rewrite_table(
+    def _replace_table(
         self,
         site: TableSite,
-        text: SqlText,
+        meaning: Meaning | None,
+        tree: Tree,
         trail: ViewTrail,
         aliases: Mapping[TableName, str],
         *,
         has_lineage: bool,
-    ) -> list[Piece | Slot] | None:
-        """Return the pieces that replace a table name; None leaves it unchanged."""
-        origin = text.tokens[site.first].start
-        if site.common_table is not None:
-            self._refuse_as_of(site, text, "a common table expression")
-            if site.common_table == site.parts[0]:
-                return None
-            alias = "" if site.has_alias else f" AS {quote(site.parts[-1])}"
-            return [Piece(quote(site.common_table) + alias, origin, verbatim=False)]
-        meaning = self.names.resolve(site, text, trail)
+    ) -> None:
+        """Replace the name of a table or a view."""
+        node = site.node
+        if site.as_of is not None and (meaning is None or meaning.table is None):
+            is_view = meaning is not None and not meaning.leaf
+            kind = "a view (what it reads may say AS OF itself)" if is_view else "a system table"
+            raise tree.error(node, f"{_ONLY_TABLES}, and not {kind}")
         if meaning is None:
-            self._refuse_as_of(site, text, "a system table")
             schema = site.parts[-2] if len(site.parts) > 1 else trail.schema or self.names.schema
             # DataFusion has its system tables in a catalog of another name.
-            if len(site.parts) == 2 or (len(site.parts) > 2 and schema == SYSTEM_SCHEMA):
-                return None
-            return [Piece(f"{schema}.{quote(site.parts[-1])}", origin, verbatim=False)]
+            if len(site.parts) != 2 and not (len(site.parts) > 2 and schema == SYSTEM_SCHEMA):
+                node.set("catalog", None)
+                node.set("db", exp.to_identifier(schema))
+            return
+        own = aliases.get(meaning.name, meaning.name.table)
         if meaning.leaf:
-            self._refuse_as_of(site, text, "a system table")
-            shown = "" if site.has_alias else f" AS {quote(aliases.get(meaning.name, meaning.name.table))}"
-            return [Piece(quote(meaning.leaf) + shown, origin, verbatim=False)]
-        if meaning.table is None:
-            self._refuse_as_of(site, text, "a view (what it reads may say AS OF itself)")
-            own = aliases.get(meaning.name, meaning.name.table)
-            return self._expand_view(meaning, origin, trail, None if site.has_alias else own)
-        if not trail.names:
-            self.base_site = site, meaning.table
-        if site.as_of is not None:
-            self.names.table_schema(meaning.name, site.as_of)  # raises if there is no such version
-        name = Extension.LINEAGE.extend_name(meaning.name) if has_lineage else meaning.name
-        private = self.names.add_reference(name, as_of=site.as_of)
-        shown = "" if site.has_alias else f" AS {quote(aliases.get(meaning.name, meaning.name.table))}"
-        return [Piece(f'"{private}"{shown}', origin, verbatim=False)]
+            _rename(site, meaning.leaf, own)
+        elif meaning.table is None:
+            alias = node.args.get("alias") or (None if site.has_alias else _make_alias(own))
+            view = exp.Subquery(this=self._bind_view(meaning, trail, node.this.meta), alias=alias)
+            view.set("joins", node.args.get("joins"))
+            tree.replace(node, view)
+        else:
+            if site.as_of is not None:
+                self.names.table_schema(meaning.name, site.as_of)  # raises if there is no such version
+            name = Extension.LINEAGE.extend_name(meaning.name) if has_lineage else meaning.name
+            _rename(site, self.names.add_reference(name, as_of=site.as_of), own)
 
-    def _refuse_as_of(self, site: TableSite, text: SqlText, kind: str) -> None:
-        if site.as_of is not None:
-            raise text.error(site.first, f"Only tables are read as of a version or a time, and not {kind}")
+    def _bind_view(self, view: Meaning, trail: ViewTrail, place: Mapping[str, object]) -> exp.Query:
+        """Return the query of a view, which is in the statement at the place of the view's name."""
+        inner = trail.enter(view.name, self.names.resolver.view_path(view.name))
+        text = inner.read(view.view.strip())
+        tree = self._read(text, 0, NO_SLOTS)
+        if tree is None:
+            raise inner.error("its text has syntax that is not supported")
+        self._bind_tree(text, tree, inner)
+        for node in tree.root.walk():
+            for key in _PLACES:
+                node.meta.pop(key, None)
+                if key in place:
+                    node.meta[key] = place[key]
+        return tree.root
 
-    def _rewrite_search(
-        self, site: FunctionSite, function: SearchFunction, text: SqlText, trail: ViewTrail
-    ) -> list[Piece | Slot]:
-        """Return the pieces that replace a call of a search function."""
-        slots = {} if trail.names else self.slots
+    # Calls
+
+    def _replace_call(self, node: exp.Expr, text: SqlText, tree: Tree, trail: ViewTrail) -> None:
+        """Replace a call of a table function."""
+        name = fold(node.this.name)
+        function = find_search_function(name)
+        if node.args.get("version"):
+            raise tree.error(node, f"{_ONLY_TABLES}, and functions are not")
+        if function is None and name not in STATE_FUNCTIONS:
+            self.makes_rows = True
+            node.this.set("this", name)  # as DataFusion spells it
+            return
+        first = _find_token(text, node.this)
+        site = CallSite(first, first + 1, text.closing(first + 1), name)
+        alias = node.args.get("alias") or _make_alias(name)
+        if function is not None:
+            private = self._add_search(site, function, text, trail)
+            tree.replace(node, exp.Table(this=exp.to_identifier(private, quoted=True), alias=alias))
+            return
+        call = (read_changes_call if name == CHANGES else read_position_call)(text, site)
+        reason = f"{name} reads tables, and {call.table!r} is none"
+        table = self._resolve_named(call.table, site, text, trail, reason)
+        if isinstance(call, PositionCall):
+            query = write_position(table, call, self.names)
+        else:
+            query = write_changes(table, call, self.names)
+        tree.replace(node, exp.Subquery(this=parse_query(query), alias=alias))
+
+    def _add_search(self, site: CallSite, function: SearchFunction, text: SqlText, trail: ViewTrail) -> str:
+        """Add the reference of a call of a search function, and return its private name."""
+        slots = NO_SLOTS if trail.names else self._slots
         call = read_call(text, function, site.opening, site.closing, slots)
         vectors = None
         if call.subquery is not None:
@@ -374,24 +393,10 @@ class _Binder:
             vectors = VectorsStatement(bound, ordinals)
         reason = f"{function.value} searches tables, and {call.table!r} is none (views have no indexes)"
         table = self._resolve_named(call.table, site, text, trail, reason)
-        alias = "" if site.has_alias else f" AS {quote(site.name)}"
-        private = self.names.add_reference(table, replace(call, table=table), vectors)
-        return [Piece(quote(private) + alias, text.start(site.first), verbatim=False)]
-
-    def _rewrite_changes(self, site: FunctionSite, text: SqlText, trail: ViewTrail) -> list[Piece | Slot]:
-        """Return the pieces that replace a call that is about states of a table: a query over these."""
-        call = (read_changes_call if site.name == CHANGES else read_position_call)(text, site)
-        reason = f"{site.name} reads tables, and {call.table!r} is none"
-        table = self._resolve_named(call.table, site, text, trail, reason)
-        alias = "" if site.has_alias else f" AS {quote(site.name)}"
-        if isinstance(call, PositionCall):
-            query = write_position(table, call, self.names)
-        else:
-            query = write_changes(table, call, self.names)
-        return [Piece(query + alias, text.start(site.first), verbatim=False)]
+        return self.names.add_reference(table, replace(call, table=table), vectors)
 
     def _resolve_named(
-        self, name: str, site: FunctionSite, text: SqlText, trail: ViewTrail, reason: str
+        self, name: str, site: CallSite, text: SqlText, trail: ViewTrail, reason: str
     ) -> TableName:
         """Return the name in the catalog of a table that the first argument of a call names.
 
@@ -399,8 +404,7 @@ class _Binder:
             LanceGatewayError: there is none; the message says so, or `reason` for views and system tables.
         """
         parts = self._divide_name(name, trail.schema or self.names.schema)
-        site_of_table = TableSite(site.opening + 1, site.opening + 1, parts, has_alias=True)
-        meaning = self.names.resolve(site_of_table, text, trail)
+        meaning = self.names.resolve(parts, lambda message: text.error(site.opening + 1, message), trail)
         if meaning is None or meaning.table is None:
             raise text.error(site.opening + 1, reason)
         return meaning.name
@@ -412,44 +416,88 @@ class _Binder:
             return parts
         return parts if find(TableName(text, schema)) is None else (text,)
 
-    def _expand_view(
-        self, view: Meaning, origin: int, trail: ViewTrail, alias: str | None
-    ) -> list[Piece | Slot]:
-        """Return a view as a derived table."""
-        resolver = self.names.resolver
-        path = resolver.view_path(view.name)
-        inner = trail.enter(view.name, path)
-        text, _ = self.spell_out(inner.read(view.view.strip()))
-        pieces = self._rewrite(text, 0, inner)
-        body = [Piece(piece.text, origin, verbatim=False) for piece in pieces if isinstance(piece, Piece)]
-        # The line break ends a comment at the end of the view's text.
-        after = "\n)" + ("" if alias is None else f" AS {quote(alias)}")
-        return [Piece("(", origin, verbatim=False), *body, Piece(after, origin, verbatim=False)]
+
+def _list_relations(tree: Tree) -> tuple[Sequence[exp.Expr], Sequence[exp.Table]]:
+    """Return the calls of table functions and the named relations of a query, in the order of its text.
+
+    Subqueries in calls of search functions are separate statements, and have none of them.
+    """
+    found = sorted(tree.find_all(exp.Table, exp.Lateral), key=_find_start)
+    calls = [node for node in found if isinstance(node.this, exp.Anonymous)]
+    searches = {id(node) for node in calls if find_search_function(fold(node.this.name)) is not None}
+
+    def is_outside(node: exp.Expr) -> bool:
+        around = node.parent
+        while around is not None and id(around) not in searches:
+            around = around.parent
+        return around is None
+
+    if searches:
+        found, calls = list(filter(is_outside, found)), list(filter(is_outside, calls))
+    return calls, [node for node in found if isinstance(node.this, exp.Identifier | exp.Dot)]
 
 
-def _respell_names(references: References, text: SqlText) -> Iterator[Edit]:
-    """Yield edits that rename common table expressions, and spell table functions as DataFusion does."""
-    names = list(references.renamed.items())
-    names += [
-        (call.first, call.name)
-        for call in references.functions
-        if call.name not in STATE_FUNCTIONS and not find_search_function(call.name)
-    ]
-    for index, name in names:
-        token = text.tokens[index]
-        spelling = quote(name) if index in references.renamed else name
-        if token.text != spelling:
-            yield Edit.replace(token.start, token.end + 1, spelling)
+def _find_start(relation: exp.Expr) -> int:
+    """Return where a relation begins in the text; behind its end if it is not there."""
+    starts = (
+        [node.meta["start"] for node in relation.this.walk() if "start" in node.meta] if relation.this else []
+    )
+    return min(starts, default=sys.maxsize)
 
 
-def _read_whole_name(text: SqlText, i: int) -> TableSite:
-    """Read a table name that fills the rest of the statement from token `i` on."""
-    if not text.is_name(i):
-        raise text.error(i, "The name of a table is expected")
-    first, parts = i, [text.name(i)]
-    while text.words[i + 1] == "." and text.is_name(i + 2):
-        i += 2
-        parts.append(text.name(i))
-    if i + 1 < len(text.tokens):
-        raise text.error(i + 1, f"Unexpected {text.tokens[i + 1].text!r}")
-    return TableSite(first, i, tuple(parts), has_alias=True)
+def _find_token(text: SqlText, node: exp.Expr) -> int:
+    """Return the token of a text with which an expression ends that is one word of it."""
+    return bisect_left(text.tokens, int(node.meta["start"]), key=lambda token: token.start)
+
+
+def _read_site(node: exp.Table, text: SqlText, tree: Tree) -> TableSite:
+    names = node.this.flatten() if isinstance(node.this, exp.Dot) else (node.this,)
+    parts = (node.args.get("catalog"), node.args.get("db"), *names)
+    has_alias = False
+    around: exp.Expr | None = node
+    # "(orders) AS o" is a table with an alias, and DataFusion refuses a second alias inside.
+    while not has_alias and isinstance(around, exp.Table | exp.Subquery):
+        has_alias = around.args.get("alias") is not None
+        around = None if around.args.get("joins") else around.parent
+    as_of = None
+    if node.args.get("version") is not None:
+        found = read_as_of(text, _find_token(text, node.this) + 1)
+        as_of = None if found is None else found[0]
+        node.set("version", None)
+        tree.note_change()
+    return TableSite(node, tuple(read_name(part) for part in parts if part), has_alias, as_of)
+
+
+def _make_alias(name: str) -> exp.TableAlias:
+    return exp.TableAlias(this=exp.to_identifier(name, quoted=True))
+
+
+def _rename(site: TableSite, name: str, alias: str) -> None:
+    """Give a relation another name, and its own as alias if it has none."""
+    node = site.node
+    node.set("this", exp.to_identifier(name, quoted=True))
+    node.set("db", None)
+    node.set("catalog", None)
+    if not site.has_alias:
+        node.set("alias", _make_alias(alias))
+
+
+def _find_key_query(root: exp.Query, site: TableSite, meaning: Meaning | None) -> KeyQuery | None:
+    if meaning is None or meaning.table is None or not meaning.table.primary_key or site.as_of is not None:
+        return None
+    return find_key_query(
+        root,
+        site.parts,
+        table=meaning.name,
+        columns=meaning.table.declared_schema.names,
+        primary_key=meaning.table.primary_key,
+    )
+
+
+def _refuse_writes(text: SqlText, first: int) -> None:
+    """Refuse a statement that writes behind WITH."""
+    if text.words[first] == "WITH":
+        for i in text.level(first):
+            if text.words[i] in _WRITES:
+                message = f"{text.words[i]} is not a query, and a query is expected here"
+                raise UnsupportedError(PlacedMessage(text.sql, text.start(i), message))

@@ -1,16 +1,17 @@
-"""Bound statements: text in pieces that know their origin, with slots for parameters."""
+"""Bound statements: text for DataFusion, and the tree of its query."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 from typing import Literal
 
 import pyarrow as pa
+from sqlglot import exp
 
 from lance_gateway.memwal.errors import InvalidInputError
 from lance_gateway.memwal.storage.table_names import TableName
@@ -21,17 +22,16 @@ from lance_gateway.planner.bridge.types.parameter_types import plain_value, sql_
 from lance_gateway.planner.scans.changes.key_parts import KeyPart
 from lance_gateway.planner.search.search_call import QueryVectors, SearchCall
 from lance_gateway.planner.sql.text.as_of import AsOf
-from lance_gateway.planner.sql.text.edits import Piece, Slot
 from lance_gateway.planner.sql.text.limits import check_bound_size
 from lance_gateway.planner.sql.text.tokens import VECTOR, PlacedMessage
+from lance_gateway.planner.sql.tree.dialect import find_query, parse_expression, read_query, write_sql
 
 MAX_QUERIES = 10_000
 """The number of vectors that one subquery may give."""
 # A call has parentheses, unless the name of the function begins with one of these words.
 _CALL = re.compile(r"\(|\b(?:current|local|session|user)", re.IGNORECASE)
-_QUANTIFIER = re.compile(r"\b(?:ANY|SOME|ALL)\s*\(\s*$", re.IGNORECASE)
-_CLOSING = re.compile(r"\s*\)")
 _WORD = re.compile(r"\w+")
+_PARAMETER = re.compile(r"\$\d")
 _LISTS = re.compile(r"information_schema(?!#)", re.IGNORECASE)
 
 
@@ -155,8 +155,10 @@ class BoundStatement:
         sql: the text, as it was given.
         kind: what the statement does.
         references: the base tables that it reads, in order of appearance, with views expanded.
-        parameter_count: the number of values that `render` needs.
+        parameter_count: the number of values that it needs.
         key_query: the statement as a point lookup; None where it is more than that.
+        text: for DataFusion, with private table names, and with $1, $2, .. for parameters.
+        root: of the tree of the query in it; None if sqlglot does not read it, or without a query.
         system_tables: tables of the schema `system` that it names.
         catalog_tables: names in the text for DataFusion of tables of information_schema and pg_catalog.
         catalog_functions: likewise of functions of pg_catalog.
@@ -169,9 +171,6 @@ class BoundStatement:
         sizes: ordinal -> function of the parameters whose size is limited; see `planner.sql.text.limits`.
         computed: ordinals of the parameters that are operands of arithmetic; see `find_computed`.
         value_types: types of the values that are bound; empty where the text, or a guess, decides.
-        cast_types: types that parameters are cast to in the text for DataFusion, where it would not plan them
-            without; empty if it does.
-        spelled: `sql` in the forms that DataFusion has, from which the text for it is made.
     """
 
     sql: str
@@ -179,20 +178,31 @@ class BoundStatement:
     references: tuple[TableReference, ...]
     parameter_count: int
     key_query: KeyQuery | None
-    _pieces: tuple[Piece | Slot, ...] = field(repr=False)
+    text: str
+    root: exp.Query | None = field(default=None, repr=False, compare=False)
+    _: KW_ONLY
     system_tables: frozenset[str] = frozenset()
     distances: frozenset[str] = frozenset()
     vectors: tuple[tuple[float, ...], ...] = field(default=(), repr=False)
     sizes: Mapping[int, str] = field(default_factory=dict, repr=False, hash=False)
     computed: Mapping[int, pa.DataType | None] = field(default_factory=dict, hash=False)
     value_types: tuple[pa.DataType, ...] = ()
-    cast_types: tuple[pa.DataType, ...] = ()
-    spelled: str = field(default="", repr=False)
     joins_all: bool = False
     catalog_tables: frozenset[str] = frozenset()
     catalog_functions: frozenset[str] = frozenset()
     json_functions: frozenset[str] = frozenset()
     makes_rows: bool = False
+
+    def read(self, text: str) -> exp.Query | None:
+        """Return a new tree of the query in a text; that of the statement is not parsed again."""
+        if text != self.text:
+            return read_query(text)
+        return None if self.root is None else self.root.copy()
+
+    @property
+    def is_unread(self) -> bool:
+        """Return whether it has a query that sqlglot does not read, so that no names are resolved."""
+        return self.root is None and self.kind not in {StatementKind.DESCRIBE, StatementKind.SHOW}
 
     @cached_property
     def lists_tables(self) -> bool:
@@ -202,8 +212,7 @@ class BoundStatement:
     @cached_property
     def reads_lists(self) -> bool:
         """Return whether it reads DataFusion's own lists of all tables and views."""
-        texts = (piece.text for piece in self._pieces if isinstance(piece, Piece))
-        return self.kind is StatementKind.SHOW or any(_LISTS.search(text) for text in texts)
+        return self.kind is StatementKind.SHOW or _LISTS.search(self.text) is not None
 
     @cached_property
     def has_vector_subqueries(self) -> bool:
@@ -216,20 +225,17 @@ class BoundStatement:
         reads = self.references or self.parameter_count or self.system_tables or self.lists_tables
         if self.kind is not StatementKind.QUERY or reads:
             return False
-        calls = (_CALL.search(piece.text) for piece in self._pieces if isinstance(piece, Piece))
-        return not any(calls) and not self.is_volatile
+        return _CALL.search(self.text) is None and not self.is_volatile
 
     @cached_property
     def has_fixed_text(self) -> bool:
         """Return whether the text for DataFusion has no parameters and is not volatile."""
-        if any(isinstance(piece, Slot) for piece in self._pieces):
-            return False
-        return not self.is_volatile
+        return _PARAMETER.search(self.text) is None and not self.is_volatile
 
     @cached_property
     def is_volatile(self) -> bool:
         """Return whether the statement names a volatile function, or a column of such a name."""
-        return has_unstable_call(_WORD.findall(self.render()))
+        return has_unstable_call(_WORD.findall(self.text))
 
     @cached_property
     def reads_only_tables(self) -> bool:
@@ -252,17 +258,6 @@ class BoundStatement:
             for ordinal, kind in reference.search.parameter_types.items()
         }
 
-    def render(self, parameters: Sequence[pa.Scalar] | None = None) -> str:
-        """Render the text for DataFusion: private table names, and parameters as typed literals.
-
-        Args:
-            parameters: one scalar per parameter; None leaves $1, $2, ... in place, for type inference.
-
-        Raises:
-            InvalidInputError: too few or too many values, with both counts.
-        """
-        return "".join(text for text, _ in self._render(parameters))
-
     @cached_property
     def constants(self) -> dict[str, pa.Scalar]:
         """Return the values of `vectors` by their names."""
@@ -280,23 +275,38 @@ class BoundStatement:
         Returns:
             The statement, and the ordinals of the lists.
         """
-        pieces = list(self._pieces)
-        ordinals = set()
-        for i in range(1, len(pieces) - 1):
-            before, slot, after = pieces[i - 1 : i + 2]
-            if isinstance(slot, Slot) and isinstance(before, Piece) and isinstance(after, Piece):
-                begin, end = _QUANTIFIER.search(before.text), _CLOSING.match(after.text)
-                if begin is not None and end is not None:
-                    pieces[i - 1] = replace(before, text=before.text[: begin.start()] + " ")
-                    pieces[i + 1] = replace(after, text=" " + after.text[end.end() :])
-                    ordinals.add(slot.ordinal)
-        return replace(self, _pieces=tuple(pieces)), frozenset(ordinals)
+        root, ordinals = self.root, set()
+        if root is None or root.find(exp.Any, exp.All) is None:
+            return self, frozenset()
+        root = root.copy()
+        for quantified in list(root.find_all(exp.Any, exp.All)):
+            value = quantified.this.unnest()
+            if isinstance(value, exp.Parameter):
+                ordinals.add(int(value.name) - 1)
+                quantified.replace(value)
+        return replace(self, text=self._write(root), root=root), frozenset(ordinals)
+
+    def cast_parameters(self, types: Sequence[pa.DataType]) -> BoundStatement:
+        """Return the statement with casts of its parameters, which DataFusion's names of columns do not show.
+
+        Args:
+            types: of the parameters.
+        """
+        if self.root is None:
+            return self
+        root = self.root.copy()
+        for parameter in list(root.find_all(exp.Parameter)):
+            name = sql_type(types[int(parameter.name) - 1]) if parameter.name.isdecimal() else None
+            if name is not None:
+                parameter.replace(parse_expression(f"CAST(${parameter.name} AS {name})"))
+        return replace(self, text=self._write(root), root=root)
 
     def without_text(self) -> BoundStatement:
         """Return the statement as processes need it that do not plan it: without the text for DataFusion."""
         slim = copy(self)
         removed = {
-            "_pieces": (),
+            "text": "",
+            "root": None,
             "key_query": None,
             "vectors": (),
             "is_volatile": self.is_volatile,
@@ -316,68 +326,51 @@ class BoundStatement:
             InvalidInputError: too few or too many values, with both counts, or one that is too large.
             UnsupportedError: a value of a type that cannot be bound.
         """
+        if len(parameters) != self.parameter_count:
+            raise InvalidInputError(
+                f"The statement has {self.parameter_count} parameter(s), "
+                f"and {len(parameters)} value(s) were bound"
+            )
         for ordinal, function in self.sizes.items():
-            if ordinal < len(parameters):
-                check_bound_size(ordinal + 1, function, parameters[ordinal])
-        values = {
-            f"{i + 1}": bound
-            for i, value in enumerate(parameters)
-            if (bound := to_bindable(plain_value(value))) is not None
+            check_bound_size(ordinal + 1, function, parameters[ordinal])
+        values = {f"{i + 1}": to_bindable(plain_value(value)) for i, value in enumerate(parameters)}
+        literals = {
+            name: sql_literal(parameters[int(name) - 1]) for name, value in values.items() if value is None
         }
-        rendered = self._render(parameters, frozenset(int(name) - 1 for name in values))
-        return "".join(text for text, _ in rendered), values | self.constants
+        bindable = {name: value for name, value in values.items() if value is not None}
+        text = self._write_values(literals) if literals else self.text
+        return text, bindable | self.constants
+
+    def _write_values(self, literals: Mapping[str, str]) -> str:
+        """Return the text with literals in the places of some parameters."""
+        if self.root is None:
+            return self.text
+        root = self.root.copy()
+        for parameter in list(root.find_all(exp.Parameter)):
+            literal = literals.get(parameter.name)
+            if literal is not None:
+                parameter.replace(exp.Var(this=literal))
+        return self._write(root)
+
+    def _write(self, root: exp.Query) -> str:
+        return self.text[: find_query(self.text)] + write_sql(root)
 
     def syntax_error(
         self, summary: str, place: tuple[int, int] | Literal["end"] | None = None
     ) -> InvalidInputError:
-        """Return a syntax error with its place in `spelled`.
+        """Return a syntax error with its place.
 
         Args:
             summary: what is wrong.
-            place: line and column in the text of `render()`, from 1; None if they are not known.
+            place: line and column in `sql`, from 1; None if they are not known.
         """
         if place is None:
             return InvalidInputError(f"Syntax error: {summary}")
         if place == "end":
             return InvalidInputError(
-                PlacedMessage(self.spelled, len(self.spelled.rstrip()), f"Syntax error: {summary}")
+                PlacedMessage(self.sql, len(self.sql.rstrip()), f"Syntax error: {summary}")
             )
         line, column = place
-        lines = self.render().split("\n")
-        origin = self.find_origin(sum(len(text) + 1 for text in lines[: line - 1]) + column - 1)
-        return InvalidInputError(PlacedMessage(self.spelled, origin, f"Syntax error: {summary}"))
-
-    def find_origin(self, target: int) -> int:
-        """Return the place in `spelled` of a character of the text of `render()`, from 0."""
-        reached = 0
-        for text, piece in self._render(None):
-            if reached + len(text) > target:
-                is_copied = isinstance(piece, Piece) and piece.verbatim
-                return piece.origin + (target - reached if is_copied else 0)
-            reached += len(text)
-        return len(self.spelled)
-
-    def _render(
-        self, parameters: Sequence[pa.Scalar] | None, kept: frozenset[int] = frozenset()
-    ) -> list[tuple[str, Piece | Slot]]:
-        """Return texts with their pieces; parameters in `kept` stay placeholders."""
-        if parameters is not None and len(parameters) != self.parameter_count:
-            raise InvalidInputError(
-                f"The statement has {self.parameter_count} parameter(s), "
-                f"and {len(parameters)} value(s) were bound"
-            )
-        rendered: list[tuple[str, Piece | Slot]] = []
-        for piece in self._pieces:
-            if isinstance(piece, Piece):
-                text = piece.text
-            elif parameters is None or piece.ordinal in kept:
-                text = f" {self._write_placeholder(piece.ordinal)} "
-            else:
-                text = f" {sql_literal(parameters[piece.ordinal])} "
-            rendered.append((text, piece))
-        return rendered
-
-    def _write_placeholder(self, ordinal: int) -> str:
-        """Return the text of a parameter, with a cast that DataFusion's names of columns do not show."""
-        name = sql_type(self.cast_types[ordinal]) if self.cast_types else None
-        return f"${ordinal + 1}" if name is None else f"CAST(${ordinal + 1} AS {name})"
+        lines = self.sql.split("\n")
+        start = sum(len(text) + 1 for text in lines[: line - 1]) + column - 1
+        return InvalidInputError(PlacedMessage(self.sql, start, f"Syntax error: {summary}"))

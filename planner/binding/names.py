@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Protocol
+from typing import Final, Protocol, TypeAlias
 
 import pyarrow as pa
+from sqlglot import exp
 
 from lance_gateway.memwal.errors import (
     InvalidInputError,
@@ -26,9 +27,9 @@ from lance_gateway.planner.search.search_call import SearchCall
 from lance_gateway.planner.sql.dialects.names import KnownNames, NamedTable, PastResolver
 from lance_gateway.planner.sql.rules.subqueries import QUALIFIER
 from lance_gateway.planner.sql.text.as_of import AsOf
-from lance_gateway.planner.sql.text.edits import Edit
-from lance_gateway.planner.sql.text.references import QUERY_STARTS, References, TableSite
-from lance_gateway.planner.sql.text.tokens import SqlText, fold, quote, tokenize
+from lance_gateway.planner.sql.text.limits import MAX_RELATIONS, QUERY_STARTS
+from lance_gateway.planner.sql.text.tokens import SqlText, fold, tokenize
+from lance_gateway.planner.sql.tree.tree import Tree, read_name
 from lance_gateway.planner.system.catalogs.information_schema import DATAFUSION_TABLES
 from lance_gateway.planner.system.catalogs.relations import INFORMATION_SCHEMA, PG_CATALOG
 from lance_gateway.planner.system.catalogs.tables import CATALOG_TABLES, name_leaf
@@ -36,6 +37,9 @@ from lance_gateway.planner.tables.state.extended_tables import split_extension
 
 _NOT_PLAIN = re.compile("[^a-z0-9_]")
 _MAX_VIEWS = 64
+_COLUMN_PARTS: Final = ("catalog", "db", "table", "this")
+Place: TypeAlias = Callable[[str], LanceGatewayError]
+"""Makes an error about a place in a statement."""
 
 
 class NameResolver(KnownNames, Protocol):
@@ -61,6 +65,23 @@ class TableColumns:
     declared_schema: pa.Schema
     primary_key: tuple[str, ...] = ()
     lineage_columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TableSite:
+    """The name of a table or view in FROM.
+
+    Attributes:
+        node: in the tree.
+        parts: of the name, as DataFusion reads it.
+        has_alias: whether an alias follows.
+        as_of: the past version behind the name.
+    """
+
+    node: exp.Table
+    parts: tuple[str, ...]
+    has_alias: bool
+    as_of: AsOf | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,27 +175,32 @@ class StatementNames:
         self.schema = schema
         self._counts: dict[str, int] = {}
 
-    def resolve(self, site: TableSite, text: SqlText, trail: ViewTrail) -> Meaning | None:
-        """Resolve a table name; return None for a table that DataFusion resolves itself.
+    def resolve(self, parts: Sequence[str], place: Place, trail: ViewTrail) -> Meaning | None:
+        """Resolve the name of a table; return None for a table that DataFusion resolves itself.
+
+        Args:
+            parts: of the name.
+            place: makes errors about the name.
+            trail: the views in which it stands.
 
         Raises:
             LanceGatewayError: the name does not exist; the message names the view in which it stands.
         """
         try:
-            return self._resolve(site, text, trail.schema or self.schema)
+            return self._resolve(parts, place, trail.schema or self.schema)
         except LanceGatewayError as error:
             if trail.names:
                 raise copy_error(error, f"View {trail.names[-1]!r}: {error}") from error
             raise
 
-    def _resolve(self, site: TableSite, text: SqlText, schema: str) -> Meaning | None:
-        *qualifiers, name = site.parts
+    def _resolve(self, parts: Sequence[str], place: Place, schema: str) -> Meaning | None:
+        *qualifiers, name = parts
         if len(qualifiers) > 2:
             message = "A table's name has at most three parts (catalog.schema.table)"
-            raise text.error(site.first, f"{message}, not {'.'.join(site.parts)!r}")
+            raise place(f"{message}, not {'.'.join(parts)!r}")
         if len(qualifiers) == 2 and qualifiers[0] != CATALOG:
             raise NotFoundError(f"Catalog {qualifiers[0]!r} does not exist; the only one is {CATALOG!r}")
-        full_name = _name_of_site(site, schema)
+        full_name = _qualify(parts, schema)
         if full_name.schema in CATALOG_TABLES:
             if full_name.schema == INFORMATION_SCHEMA and name in DATAFUSION_TABLES:
                 return None
@@ -194,7 +220,9 @@ class StatementNames:
             raise unknown_name_error(full_name, self.resolver)
         return Meaning(full_name, None, view)
 
-    def find_aliases(self, references: References, text: SqlText, schema: str) -> Mapping[TableName, str]:
+    def find_aliases(
+        self, tables: Iterable[TableSite], columns: Iterable[exp.Column], schema: str
+    ) -> Mapping[TableName, str]:
         """Return the aliases of tables that have the name of a table of another schema.
 
         SELECT a.t.id FROM a.t, b.t  ->  SELECT "a.t".id FROM "t#1" AS "a.t", "t#2" AS "b.t"
@@ -203,23 +231,24 @@ class StatementNames:
         so, and none by its whole name.
 
         Args:
-            references: of the text.
-            text: of the statement, or of a view.
+            tables: that a query reads, without common table expressions.
+            columns: that it names.
             schema: of names without one.
         """
         named: dict[str, set[TableName]] = {}
-        for site in references.tables:
-            if site.common_table is None and not site.has_alias:
-                named.setdefault(site.parts[-1], set()).add(_name_of_site(site, schema))
+        for site in tables:
+            if not site.has_alias:
+                named.setdefault(site.parts[-1], set()).add(_qualify(site.parts, schema))
         shared = {name: among for name, among in named.items() if len(among) > 1}
         if not shared:
             return {}
-        whole = {chain.parts[-3:-1] for chain in references.chains}
-        whole |= {chain.parts[:2] for chain in references.chains}
+        called = list(map(list_parts, columns))
+        whole = {parts[at : at + 2] for parts in called if len(parts) > 2 for at in (0, len(parts) - 3)}
+        qualifiers = {parts[0] for parts in called if len(parts) > 1}
         return {
             one: f"{one.schema}.{one.table}"
             for table, among in shared.items()
-            if any((other.schema, table) in whole for other in among) or not _is_qualifier(text, table)
+            if any((other.schema, table) in whole for other in among) or table not in qualifiers
             for one in among
         }
 
@@ -300,51 +329,170 @@ class StatementNames:
         return {field.name for field in fields} - nested
 
     def shorten_columns(
-        self, references: References, text: SqlText, schema: str, aliases: Mapping[TableName, str]
-    ) -> Iterator[Edit]:
-        """Yield edits that drop catalog and schema from names such as main.orders.id.
+        self,
+        tables: Iterable[TableSite],
+        columns: Iterable[exp.Column],
+        schema: str,
+        aliases: Mapping[TableName, str],
+        called: Collection[str],
+    ) -> None:
+        """Drop catalog and schema from names such as main.orders.id.
 
         A name that could be that of a field gets a schema that is none, as in
         `planner.sql.rules.subqueries`.
 
         Args:
-            references: of the text.
-            text: of the statement, or of a view.
+            tables: that a query reads, without common table expressions.
+            columns: that it names.
             schema: of names without one.
             aliases: those of `find_aliases`.
+            called: aliases and names of the relations of the query.
         """
-        sited = {
-            split_extension(_name_of_site(site, schema))[0]
-            for site in references.tables
-            if site.common_table is None
-        } | {TableName(name, one) for name in references.aliases for one in (schema, *CATALOG_TABLES)}
-        for chain in references.chains:
-            if chain.parts[0] in references.aliases:
+        named = {split_extension(_qualify(site.parts, schema))[0] for site in tables}
+        named |= {TableName(name, one) for name in called for one in (schema, *CATALOG_TABLES)}
+        for column in columns:
+            parts = list_parts(column)
+            if len(parts) < 3 or parts[0] in called:
                 continue
-            dropped = 2 if chain.parts[0] == CATALOG and len(chain.parts) > 3 else 1
-            name = TableName.qualify(chain.parts[dropped], chain.parts[dropped - 1], schema)
-            if len(chain.parts) < dropped + 2 or name not in sited:
+            dropped = 2 if parts[0] == CATALOG and len(parts) > 3 else 1
+            name = TableName.qualify(parts[dropped], parts[dropped - 1], schema)
+            if len(parts) < dropped + 2 or name not in named:
                 continue
-            first, last = text.start(chain.first), text.start(chain.first + 2 * dropped)
+            kept = [column.args[key] for key in _COLUMN_PARTS if column.args.get(key) is not None][dropped:]
             if name in aliases:
-                yield Edit.replace(first, text.end(chain.first + 2 * dropped), quote(aliases[name]))
-            elif chain.parts[-1] != "*" and name.table in self.find_plain_columns():
-                yield Edit.replace(first, last, f"{QUALIFIER}.")
-            else:
-                yield Edit(first, last, [])
+                kept[0] = exp.to_identifier(aliases[name], quoted=True)
+            elif parts[-1] != "*" and name.table in self.find_plain_columns():
+                kept.insert(0, exp.to_identifier(QUALIFIER.strip('"'), quoted=True))
+            for key in _COLUMN_PARTS:
+                column.set(key, None)
+            for key, part in zip(reversed(_COLUMN_PARTS), reversed(kept), strict=False):
+                column.set(key, part)
 
 
-def _name_of_site(site: TableSite, schema: str) -> TableName:
-    name = site.parts[-1]
-    if len(site.parts) > 1:
-        return TableName.qualify(name, site.parts[-2], schema)
+class CommonTables:
+    """The common table expressions of a query, and the relations that name them.
+
+    DataFusion refuses one with the name of one in a query around it: it gets another name.
+
+        WITH c AS (WITH c AS (SELECT 1) SELECT * FROM c) SELECT * FROM c
+    ->  WITH c AS (WITH "c#cte2" AS (SELECT 1) SELECT * FROM "c#cte2" AS "c") SELECT * FROM c
+
+    Attributes:
+        names: that they have, and get.
+
+    Args:
+        tree: of the query.
+        relations: in it.
+        taken: names of those in the texts around it.
+
+    Raises:
+        InvalidInputError: they are read too often, or as of a version.
+    """
+
+    def __init__(self, tree: Tree, relations: Iterable[exp.Table], taken: Collection[str]) -> None:
+        self.names: set[str] = set()
+        self._renamed: list[tuple[exp.CTE, str]] = []
+        self._targets: dict[int, tuple[exp.Table, exp.CTE]] = {}
+        tables = tree.find_all(exp.CTE)
+        if not tables:
+            return
+        self.names = {_find_name(table) for table in tables}
+        for table in sorted(tables, key=lambda one: one.args["alias"].this.meta.get("start", 0)):
+            name, query = _find_name(table), table.parent.parent if table.parent is not None else None
+            around = () if query is None else (_find_name(one) for one in _list_visible(query))
+            outer = {*taken, *around}
+            if name in outer:
+                number = 2
+                while (fresh := f"{name}#cte{number}") in outer or fresh in self.names:
+                    number += 1
+                self.names.add(fresh)
+                self._renamed.append((table, fresh))
+        for node in relations:
+            if node.args.get("db") is None and isinstance(node.this, exp.Identifier):
+                name = read_name(node.this)
+                target = next((one for one in _list_visible(node) if _find_name(one) == name), None)
+                if target is not None:
+                    if node.args.get("version") is not None:
+                        message = "Only tables are read as of a version or a time, and not a common table"
+                        raise tree.error(node, f"{message} expression")
+                    self._targets[id(node)] = node, target
+        self._refuse_many(tree, tables)
+
+    def __contains__(self, node: exp.Expr) -> bool:
+        return id(node) in self._targets
+
+    def rename(self) -> None:
+        """Write the names that they get."""
+        fresh = {id(table): name for table, name in self._renamed}
+        for node, target in self._targets.values():
+            name = fresh.get(id(target))
+            if name is not None:
+                if node.args.get("alias") is None:
+                    node.set("alias", exp.TableAlias(this=exp.to_identifier(_find_name(target), quoted=True)))
+                node.set("this", exp.to_identifier(name, quoted=True))
+        for table, name in self._renamed:
+            table.args["alias"].set("this", exp.to_identifier(name, quoted=True))
+
+    def _refuse_many(self, tree: Tree, tables: Iterable[exp.CTE]) -> None:
+        """Refuse a query with too many relations, as DataFusion plans them.
+
+        A CTE is planned again for each reference, so CTEs that read the one before them twice multiply.
+        """
+        counts: dict[int, int] = {}
+
+        def count(node: exp.Expr) -> int:
+            if id(node) not in counts:
+                counts[id(node)] = 1  # what a recursive one reads of itself
+                found = 1
+                for one in node.find_all(exp.Table):
+                    _, target = self._targets.get(id(one), (one, None))
+                    found += 1 if target is None else count(target)
+                counts[id(node)] = found
+                if found > MAX_RELATIONS:
+                    message = f"Tables and common table expressions are read {found} times in all, more than"
+                    raise tree.error(node, f"{message} the {MAX_RELATIONS} that are allowed, in the query")
+            return counts[id(node)]
+
+        for table in tables:
+            count(table)
+        count(tree.root)
+
+
+def _list_visible(node: exp.Expr) -> Iterator[exp.CTE]:
+    """Yield the common table expressions that are visible at a node, those that hide others first."""
+    inner, around = node, node.parent
+    while around is not None:
+        if isinstance(around, exp.With) and isinstance(inner, exp.CTE):
+            at = next(i for i, one in enumerate(around.expressions) if one is inner)
+            if around.args.get("recursive") and _is_in_recursion(node, inner):
+                yield inner
+            yield from reversed(around.expressions[:at])
+        elif (own := around.args.get("with_")) is not None and own is not inner:
+            yield from reversed(own.expressions)
+        inner, around = around, around.parent
+
+
+def _is_in_recursion(node: exp.Expr, table: exp.CTE) -> bool:
+    """Return whether a node is in the branch of a recursive CTE that may read the CTE itself."""
+    query, inner = table.this, node
+    while inner.parent is not None and inner.parent is not query:
+        inner = inner.parent
+    return isinstance(query, exp.SetOperation) and inner is query.expression
+
+
+def _find_name(table: exp.CTE) -> str:
+    return read_name(table.args["alias"].this)
+
+
+def list_parts(column: exp.Expr) -> tuple[str, ...]:
+    """Return the parts of the name of a column, or of a star, as DataFusion reads them."""
+    parts = (column.args.get(key) for key in _COLUMN_PARTS)
+    return tuple("*" if isinstance(part, exp.Star) else read_name(part) for part in parts if part is not None)
+
+
+def _qualify(parts: Sequence[str], schema: str) -> TableName:
+    name = parts[-1]
+    if len(parts) > 1:
+        return TableName.qualify(name, parts[-2], schema)
     # First, as in PostgreSQL.
     return TableName(name, PG_CATALOG if name in CATALOG_TABLES[PG_CATALOG] else schema)
-
-
-def _is_qualifier(text: SqlText, table: str) -> bool:
-    """Return whether a text has names of columns such as table.id, without a schema."""
-    return any(
-        text.names[i] == table and text.words[i + 1] == "." and (i == 0 or text.words[i - 1] != ".")
-        for i in text.names
-    )

@@ -9,9 +9,8 @@ from typing import Final
 
 from lance_gateway.memwal.errors import UnsupportedError
 from lance_gateway.planner.binding.bound_statement import StatementKind
-from lance_gateway.planner.sql.text.edits import Edit
-from lance_gateway.planner.sql.text.references import QUERY_STARTS
-from lance_gateway.planner.sql.text.tokens import SqlText
+from lance_gateway.planner.sql.text.limits import QUERY_STARTS
+from lance_gateway.planner.sql.text.tokens import PlacedMessage, SqlText
 
 _OFFERED: Final = (
     "there are SELECT, WITH, VALUES, EXPLAIN [ANALYZE], DESCRIBE, SHOW, SET, RESET, USE, and INSERT, UPDATE, "
@@ -27,6 +26,7 @@ _WAYS_OUT: Final[Mapping[str, str]] = MappingProxyType(
     )
     | dict.fromkeys(("LISTEN", "NOTIFY", "UNLISTEN"), "lance_changes(.., follow => true) tells what changes")
     | {
+        "PIVOT": "write sum(n) FILTER (WHERE k = 'a') AS a, .. and GROUP BY for each value",
         "COPY": "load rows by bulk ingestion or INSERT .. SELECT, and save results in the client",
         "LOCK": "COMMIT fails if others changed the rows that a transaction changed: repeat it then",
         "VACUUM": "OPTIMIZE compacts a table, and `lance-gateway pipeline clean` removes old files",
@@ -78,11 +78,11 @@ def classify_statement(text: SqlText) -> tuple[StatementKind, int | None]:
     if _NO_QUERIES.fullmatch(word):
         raise UnsupportedError(f"{word} is not a query, and a query is expected here: SELECT, WITH or VALUES")
     shown = " ".join(token.text for token in text.tokens[: 2 if word == "SHOW" else 1])
-    raise UnsupportedError(f"The statement {shown!r} is not supported; {_WAYS_OUT.get(word, _OFFERED)}")
+    message = f"The statement {shown!r} is not supported; {_WAYS_OUT.get(word, _OFFERED)}"
+    raise UnsupportedError(PlacedMessage(text.sql, text.start(0), message))
 
 
-def drop_format(text: SqlText, start: int) -> list[Edit]:
-    """Remove the format before the query that DataFusion lacks; it is made of what has run."""
-    if text.words[:start][-2:] != _AS_JSON:
-        return []
-    return [Edit(text.tokens[start - 2].start, text.tokens[start - 1].end + 1, [])]
+def find_prefix(text: SqlText, start: int) -> str:
+    """Return what stands before the query, without the format that DataFusion lacks."""
+    end = start - 2 if text.words[:start][-2:] == _AS_JSON else start
+    return "".join(f"{token.text} " for token in text.tokens[:end])

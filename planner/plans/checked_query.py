@@ -147,7 +147,7 @@ class CheckedQuery:
             UnplannedSubqueryError: it has some.
         """
         frames, bound, catalog = self._frames, self._bound, self.catalog
-        if not (isinstance(bound, BoundStatement) and NESTED.search(text := bound.render())):
+        if not (isinstance(bound, BoundStatement) and NESTED.search(text := bound.text)):
             return
         if types:
             # A condition on NULL, which stands for the parameters in the other plan, leaves no subquery.

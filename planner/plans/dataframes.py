@@ -57,7 +57,7 @@ from lance_gateway.planner.sql.rules import KeptTexts, apply_rules
 from lance_gateway.planner.sql.subqueries.rewriting import JoinedStatement, join_subqueries
 from lance_gateway.planner.sql.subqueries.statements import RewritingError
 from lance_gateway.planner.sql.text.tokens import format_place
-from lance_gateway.planner.sql.tree.dialect import find_query, parse_query
+from lance_gateway.planner.sql.tree.dialect import read_query
 from lance_gateway.planner.sql.tree.predicates import find_predicates
 from lance_gateway.planner.sql.tree.types import Operations
 from lance_gateway.planner.system.catalogs.tables import LEAVES
@@ -194,7 +194,9 @@ class Frames:
             plan_part = partial(self._plan_part, context, values, {})
             types = {name: value.type for name, value in values.items()}
             typed = _type_columns(bound, catalog, columns)
-            rewrite = partial(apply_rules, text, typed, types, plan_part, self._operations, nulls)
+            rewrite = partial(
+                apply_rules, text, typed, types, plan_part, self._operations, nulls, read=bound.read
+            )
             text = self._rewritten.make(f"{nulls} {text}", typed, types, rewrite)
             if not WRITERS.isdisjoint(bound.json_functions):
                 find_schema = partial(self._plan_part, context, values, {})
@@ -315,12 +317,12 @@ class Frames:
             return NO_PREDICATES
 
         def find() -> StatementPredicates:
-            root = parse_query(text[find_query(text) :])
+            root = bound.root if text == bound.text else read_query(text)
             return NO_PREDICATES if root is None else StatementPredicates(find_predicates(root, columns))
 
         found = self._predicates.make(text, columns, {}, find)
-        if bound.kind.explains and text == bound.render() and bound.spelled == bound.sql:
-            found = replace(found, format_place=partial(_format_place, bound, find_query(text)))
+        if bound.kind.explains and text == bound.text:
+            found = replace(found, format_place=partial(format_place, bound.sql))
         if not values and not bound.is_volatile:
             return found
         return replace(found, values=values, began=run.began)
@@ -346,7 +348,15 @@ class Frames:
                 raise
 
         once = [one.private_name for one in bound.references if one.search or one.compared]
-        make = partial(join_subqueries, text, columns, find_schema, joins_all=bound.joins_all, read_once=once)
+        make = partial(
+            join_subqueries,
+            text,
+            columns,
+            find_schema,
+            joins_all=bound.joins_all,
+            read_once=once,
+            read=bound.read,
+        )
         joined = self._joined.make(f"{bound.joins_all} {text}", columns, {}, make)
         return joined.sql, joined.names
 
@@ -525,15 +535,10 @@ def _plan_named(
     return frame
 
 
-def _format_place(bound: BoundStatement, query: int, start: int) -> str:
-    """Return the place of a character of the query, which begins at one of the text for DataFusion."""
-    return format_place(bound.sql, bound.find_origin(query + start))
-
-
 def _render(
     bound: BoundStatement, parameters: Sequence[pa.Scalar] | None
 ) -> tuple[str, Mapping[str, pa.Scalar]]:
     """Return the text of a statement, and the values of the placeholders in it."""
     if parameters is None and bound.parameter_count > 0:
-        return bound.render(), {}
+        return bound.text, {}
     return bound.with_values(parameters or ())

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import ClassVar, Final
 
 import pyarrow as pa
+from datafusion import SessionContext
 
 from lance_gateway.memwal.errors import (
     InvalidInputError,
@@ -26,6 +27,8 @@ from lance_gateway.planner.binding.substrait import Bound
 from lance_gateway.planner.bridge.run_control import describe_too_large
 from lance_gateway.planner.sql.rules.subqueries import QUALIFIER
 from lance_gateway.planner.sql.subqueries.expressions import MORE_THAN_ONE
+from lance_gateway.planner.sql.text.tokens import PlacedMessage
+from lance_gateway.planner.sql.tree.dialect import find_unread
 
 _PRIVATE_NAME = re.compile(r'"([^"]+)#\d+"|\b(\w+)#\d+\b')
 # How the bindings quote an exception that was raised in Python; clients get only its message.
@@ -45,6 +48,7 @@ _DATA = (
     "Invalid regex",
     "exceeds size limit",
 )
+_UNREAD = "This syntax is not supported"
 _PANIC = "panicked"
 _EXHAUSTED = "Resources exhausted"
 _ALLOCATION = re.compile(
@@ -212,6 +216,12 @@ def _translate_syntax_error(text: str, bound: Bound) -> InvalidInputError | None
     match = _SYNTAX.search(text)
     if match is None:
         return None
+    if isinstance(bound, BoundStatement) and bound.text != bound.sql:
+        # Places in what was written for DataFusion are none in the statement.
+        try:
+            SessionContext().sql(bound.sql)
+        except Exception as error:  # noqa: BLE001 - the bindings have no types of errors
+            match = _SYNTAX.search(str(error)) or match
     told = match[1] or match[2] or match[3]
     place, summary = _PLACE.search(told), _PLACE.sub("", told).replace('\\"', '"')
     if place is None:
@@ -237,6 +247,8 @@ def translate_error(
     unreadable = _translate_syntax_error(text, bound)
     if unreadable is not None:
         return unreadable
+    if isinstance(bound, BoundStatement) and bound.is_unread:
+        return UnsupportedError(PlacedMessage(bound.sql, find_unread(bound.sql), _UNREAD))
     text = _PYTHON_ERROR.sub(r"\1", text)
     refused = _NO_FILES.search(text)
     if refused is not None:

@@ -108,7 +108,7 @@ def learn(bound: BoundStatement, run: QueryRun, plan: LogicalPlan) -> Learned:
         run: the execution; its scans are those of the physical plan.
         plan: of the statement, optimised.
     """
-    text = bound.render()
+    text = bound.text
     return Learned(
         tuple(
             LearnedScan(scan.reference, scan.schema, scan.columns, scan.expression, scan.partitions)
@@ -138,7 +138,7 @@ def forget_values(learned: Learned, bound: BoundStatement, run: QueryRun) -> Lea
     """
     if bound.is_volatile or learned.hidden or learned.graph.edges:
         return None
-    if NESTED.search(bound.render()):
+    if NESTED.search(bound.text):
         # With other values, a subquery may be left that plans don't show.
         return None
     scans = []

@@ -322,5 +322,5 @@ def _is_scan(shape: DirectShape, bound: BoundStatement) -> bool:
 def fingerprint_statement(bound: BoundStatement, table: SecuredTable) -> bytes:
     """Return 16 bytes that identify the text with expanded views, and the columns of the table."""
     columns = [(field_id, name, str(kind)) for field_id, name, kind in table.base.columns.fields]
-    meaning = json.dumps([bound.render(), columns])
+    meaning = json.dumps([bound.text, columns])
     return blake2b(meaning.encode(), digest_size=16).digest()

@@ -9,7 +9,7 @@ Arguments are constants or parameters; they are interpreted per run, since param
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import Enum
 from types import MappingProxyType
@@ -18,7 +18,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from lance_gateway.execnodes.text.query.syntax import TEXT_OPTIONS
-from lance_gateway.planner.sql.text.references import QUERY_STARTS, FunctionSite, References
+from lance_gateway.planner.sql.text.limits import QUERY_STARTS
 from lance_gateway.planner.sql.text.tokens import STRING, SqlText, fold
 
 
@@ -101,26 +101,6 @@ _CLOSERS = {"(": ")", "[": "]", "{": "}"}
 def find_search_function(name: str) -> SearchFunction | None:
     """Return the search function of that name, or None."""
     return next((function for function in SearchFunction if function.value == name), None)
-
-
-def exclude_subqueries(
-    references: References,
-) -> tuple[References, list[tuple[FunctionSite, SearchFunction]]]:
-    """Return the references outside of calls of search functions, and these calls.
-
-    Subqueries in the calls are separate statements.
-    """
-    searches = [
-        (call, function)
-        for call in references.functions
-        if (function := find_search_function(call.name)) is not None
-    ]
-
-    def is_outside(token: int) -> bool:
-        return not any(call.opening < token < call.closing for call, _ in searches)
-
-    outside = replace(references, tables=[site for site in references.tables if is_outside(site.first)])
-    return outside, [(call, function) for call, function in searches if is_outside(call.first)]
 
 
 def render_subquery(

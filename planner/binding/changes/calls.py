@@ -40,8 +40,7 @@ from lance_gateway.planner.scans.changes import (
 )
 from lance_gateway.planner.scans.changes.key_parts import KeyPart
 from lance_gateway.planner.sql.text.as_of import AsOf, read_state
-from lance_gateway.planner.sql.text.references import FunctionSite
-from lance_gateway.planner.sql.text.tokens import STRING, SqlText, fold, quote
+from lance_gateway.planner.sql.text.tokens import STRING, CallSite, SqlText, fold, quote
 from lance_gateway.planner.tables.sources.base_table import BaseTable
 
 CHANGES: Final = "lance_changes"
@@ -107,7 +106,7 @@ class StateResolver(Protocol):
         """Return a state of a table; None for the newest one."""
 
 
-def read_changes_call(text: SqlText, site: FunctionSite) -> ChangesCall:
+def read_changes_call(text: SqlText, site: CallSite) -> ChangesCall:
     """Read the arguments of a call.
 
     Raises:
@@ -152,7 +151,7 @@ def read_changes_call(text: SqlText, site: FunctionSite) -> ChangesCall:
     return ChangesCall(table, states["since"], states.get("until"), follows, tells_all, since_text, part)
 
 
-def read_table(text: SqlText, site: FunctionSite, function: str, example: str) -> str:
+def read_table(text: SqlText, site: CallSite, function: str, example: str) -> str:
     """Return the table that a call names.
 
     Raises:

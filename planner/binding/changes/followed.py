@@ -14,44 +14,19 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from sqlglot import exp
+
 from lance_gateway.memwal.errors import LanceGatewayError, UnsupportedError
 from lance_gateway.planner.binding.changes.calls import CHANGES, FOLLOW_ALONE, read_changes_call
 from lance_gateway.planner.scans.changes import POSITION
-from lance_gateway.planner.sql.text.edits import Edit, apply_edits
-from lance_gateway.planner.sql.text.references import FunctionSite, find_references
-from lance_gateway.planner.sql.text.tokens import SqlText, quote, tokenize
+from lance_gateway.planner.sql.text.tokens import CallSite, fold, quote, tokenize
+from lance_gateway.planner.sql.tree.dialect import parse_query
 
 _FOLLOWS: Final = re.compile(r"\bfollow\s*(?:=>|:=|=)\s*true\b", re.IGNORECASE)
-_NEEDS_ALL: Final = frozenset(
-    {
-        "CLUSTER",
-        "CROSS",
-        "DISTINCT",
-        "DISTRIBUTE",
-        "EXCEPT",
-        "FETCH",
-        "FULL",
-        "GROUP",
-        "HAVING",
-        "INNER",
-        "INTERSECT",
-        "INTO",
-        "JOIN",
-        "LEFT",
-        "LIMIT",
-        "NATURAL",
-        "OFFSET",
-        "ORDER",
-        "QUALIFY",
-        "RIGHT",
-        "SORT",
-        "UNION",
-        "WINDOW",
-    }
-)
-"""Clauses that a statement which follows a table can't have."""
-_NOWHERE: Final = frozenset({"OVER", "$", "?"})
-"""What may stand nowhere in it: windows, and parameters."""
+_CLAUSES: Final = frozenset({"expressions", "from_", "where"})
+"""What a statement that follows a table may have."""
+_NOWHERE: Final = (exp.Window, exp.Parameter, exp.Placeholder, exp.Subquery, exp.SetOperation)
+"""What may stand nowhere in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,19 +56,22 @@ class FollowedChanges:
             since: the older one, as SQL.
             until: token of the newer one; None for now.
         """
-        return apply_edits(self.sql, [self._edit_call(since, until)])
+        begin, end = self.call
+        return self.sql[:begin] + self._write_call(since, until) + self.sql[end:]
 
     def write_check(self) -> str:
         """Return a statement that is valid if this one selects columns and rows, and makes no aggregates."""
-        position = Edit.insert(self.end_of_list, f", {quote(POSITION)} AS {quote(POSITION + '#')} ")
-        return apply_edits(self.sql, [position, self._edit_call(self.since, None)])
+        (begin, end), behind = self.call, self.end_of_list
+        position = f", {quote(POSITION)} AS {quote(POSITION + '#')} "
+        call = self._write_call(self.since, None)
+        return self.sql[:behind] + position + self.sql[behind:begin] + call + self.sql[end:]
 
-    def _edit_call(self, since: str, until: str | None) -> Edit:
+    def _write_call(self, since: str, until: str | None) -> str:
         table = self.table.replace("'", "''")
         end = "" if until is None else f", until => '{until}'"
         if self.tells_all:
             end += ", mode => 'all'"
-        return Edit.replace(*self.call, f"{CHANGES}('{table}', since => {since}{end})")
+        return f"{CHANGES}('{table}', since => {since}{end})"
 
 
 def read_followed_changes(sql: str) -> FollowedChanges | None:
@@ -107,37 +85,33 @@ def read_followed_changes(sql: str) -> FollowedChanges | None:
         return None
     try:
         text = tokenize(sql)
-        functions = find_references(text).functions
     except LanceGatewayError:
         return None  # The planner says what is wrong with it.
-    sites = [site for site in functions if site.name == CHANGES]
-    if not sites:
+    root = parse_query(text)
+    relations = [] if root is None else list(root.find_all(exp.Table))
+    calls = [
+        one for one in relations if isinstance(one.this, exp.Anonymous) and fold(one.this.name) == CHANGES
+    ]
+    if root is None or not calls:
         return None
-    call = read_changes_call(text, sites[0])
-    if len(sites) == 1 and not call.follows:
+    first = next(i for i, token in enumerate(text.tokens) if token.start == calls[0].this.meta["start"])
+    site = CallSite(first, first + 1, text.closing(first + 1), CHANGES)
+    call = read_changes_call(text, site)
+    if len(calls) == 1 and not call.follows:
         return None
-    if len(functions) != 1 or not _selects_rows_of(text, sites[0]):
+    if len(relations) != 1 or not _selects_rows(root):
         raise UnsupportedError(FOLLOW_ALONE)
-    site = sites[0]
     place = text.start(site.first), text.end(site.closing)
     return FollowedChanges(
         sql, call.since_text, call.table, place, call.tells_all, text.start(site.first - 1)
     )
 
 
-def _selects_rows_of(text: SqlText, site: FunctionSite) -> bool:
+def _selects_rows(root: exp.Query) -> bool:
     """Return whether a statement is `SELECT .. FROM call [[AS] alias] [WHERE ..]`."""
-    words = text.words
-    if words[0] != "SELECT" or words.count("SELECT") != 1 or not _NOWHERE.isdisjoint(words):
+    if not isinstance(root, exp.Select) or any(root.args[key] for key in root.args.keys() - _CLAUSES):
         return False
-    outside = list(text.level(0))
-    if words[site.first - 1] != "FROM" or site.first - 1 not in outside:
+    alias = root.args["from_"].this.args.get("alias")
+    if alias is not None and alias.columns:
         return False
-    if any(words[i] in _NEEDS_ALL for i in outside):
-        return False
-    behind = site.closing + 1
-    if words[behind] == "AS":
-        behind += 1
-    if words[behind] not in {"", "WHERE"} and text.is_name(behind):
-        behind += 1
-    return words[behind] in {"", "WHERE"}
+    return root.find(*_NOWHERE) is None and len(list(root.find_all(exp.Select))) == 1

@@ -16,8 +16,7 @@ from lance_gateway.planner.binding.changes.calls import ASSIGNMENTS, CHANGES, St
 from lance_gateway.planner.binding.names import StatementNames
 from lance_gateway.planner.scans.changes import POSITION, ROWS
 from lance_gateway.planner.sql.text.as_of import AsOf, read_state
-from lance_gateway.planner.sql.text.references import FunctionSite
-from lance_gateway.planner.sql.text.tokens import SqlText, fold, quote
+from lance_gateway.planner.sql.text.tokens import CallSite, SqlText, fold, quote
 
 POSITION_OF: Final = "lance_position"
 STATE_FUNCTIONS: Final = frozenset({CHANGES, POSITION_OF})
@@ -41,7 +40,7 @@ class PositionCall:
     since: AsOf | None = None
 
 
-def read_position_call(text: SqlText, site: FunctionSite) -> PositionCall:
+def read_position_call(text: SqlText, site: CallSite) -> PositionCall:
     """Read the arguments of a call.
 
     Raises:

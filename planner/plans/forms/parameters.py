@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from typing import Final, Protocol, TypeAlias
 
@@ -143,7 +143,7 @@ class _TypedPlanner:
         try:
             return self._plan(bound, types), parameters, bound
         except InvalidInputError:
-            cast = replace(bound, cast_types=types)
+            cast = bound.cast_parameters(types)
             try:
                 return self._plan(cast, types), parameters, cast
             except InvalidInputError:

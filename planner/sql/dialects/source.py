@@ -12,7 +12,7 @@ from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from lance_gateway.memwal.errors import InvalidInputError, UnsupportedError
-from lance_gateway.planner.sql.text.references import QUERY_STARTS
+from lance_gateway.planner.sql.text.limits import QUERY_STARTS
 from lance_gateway.planner.sql.text.tokens import PlacedMessage
 
 _MARK = "gateway_parameter_"

@@ -11,10 +11,8 @@ after, and titled pairs in `tests/planner/data/forms/`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
-
-from sqlglot import exp
 
 from lance_gateway.planner.sql.forms.aggregates import (
     counted_rows,
@@ -39,7 +37,7 @@ from lance_gateway.planner.sql.forms.refusals import misread_clauses, refuse_unr
 from lance_gateway.planner.sql.forms.rows import listed_values, row_values
 from lance_gateway.planner.sql.forms.time_formats import time_formats
 from lance_gateway.planner.sql.text.tokens import SqlText, number_parameters, tokenize
-from lance_gateway.planner.sql.tree.dialect import find_query, parse_query, write_sql
+from lance_gateway.planner.sql.tree.dialect import NO_SLOTS, parse_query, write_sql
 from lance_gateway.planner.sql.tree.tree import Rule, Tree
 
 FORMS: Final[tuple[Rule, ...]] = (
@@ -73,41 +71,35 @@ FORMS: Final[tuple[Rule, ...]] = (
 )
 
 
-def write_forms(text: SqlText, forms: Sequence[Rule] = FORMS) -> SqlText:
-    """Return a query, or EXPLAIN of one, without these forms; see `read_forms`."""
-    return read_forms(text, forms)[0]
-
-
-def read_forms(text: SqlText, forms: Sequence[Rule] = FORMS) -> tuple[SqlText, exp.Query | None]:
-    """Return a query, or EXPLAIN of one, without these forms, and its tree.
+def read_forms(
+    text: SqlText, forms: Sequence[Rule] = FORMS, first: int = 0, slots: Mapping[int, int] = NO_SLOTS
+) -> Tree | None:
+    """Return the tree of a query without these forms; None if sqlglot does not read the query.
 
     Args:
-        text: of the statement.
+        text: the statement.
         forms: in the order in which they are written.
-
-    Returns:
-        The statement, which is the same object if it has none of them, and the tree of the query in it, in
-        which parameters have numbers; None if sqlglot does not read it.
+        first: token with which the query begins.
+        slots: first token of each parameter -> its ordinal, from 0.
 
     Raises:
         LanceGatewayError: a form can't be written for DataFusion; with the place in the text.
     """
-    numbered, added = number_placeholders(text)
-    start = find_query(numbered)
-    root = parse_query(text if numbered == text.sql and not start else tokenize(numbered[start:]))
+    root = parse_query(text, first, slots)
     if root is None:
         refuse_unread(text)
-        return text, None
-
-    def find_position(position: int) -> int:
-        position += start
-        return position - sum(width for place, width in added if place < position)
-
-    tree = Tree(root, _find_no_schema, sql=text.sql, find_position=find_position)
+        return None
+    tree = Tree(root, _find_no_schema, sql=text.sql)
     for form in forms:
         form(tree)
-    written = tokenize(numbered[:start] + write_sql(tree.root)) if tree.is_changed else text
-    return written, tree.root
+    return tree
+
+
+def write_forms(text: SqlText, forms: Sequence[Rule] = FORMS) -> SqlText:
+    """Return a query without these forms: the same object if it has none of them."""
+    slots = number_parameters(text)[0] if "?" in text.words else NO_SLOTS
+    tree = read_forms(text, forms, slots=slots)
+    return text if tree is None or not tree.is_changed else tokenize(write_sql(tree.root))
 
 
 def write_forms_of_expression(text: SqlText) -> SqlText:
@@ -116,21 +108,6 @@ def write_forms_of_expression(text: SqlText) -> SqlText:
     query = tokenize(f"SELECT ({text.sql}\n)")
     written = write_forms(query)
     return text if written is query else tokenize(written.sql.removeprefix("SELECT (").removesuffix(")"))
-
-
-def number_placeholders(text: SqlText) -> tuple[str, list[tuple[int, int]]]:
-    """Return a text with $n for each ?, since forms copy them, and where it became longer, by how much."""
-    if "?" not in text.words:
-        return text.sql, []
-    slots, _ = number_parameters(text)
-    sql, pieces, added, end, length = text.sql, [], [], 0, 0
-    for at, ordinal in slots.items():
-        name = f"${ordinal + 1}"
-        pieces += [sql[end : text.start(at)], name]
-        length += text.start(at) - end + len(name)
-        added.append((length - len(name), len(name) - 1))
-        end = text.end(at)
-    return "".join([*pieces, sql[end:]]), added
 
 
 def _find_no_schema(_: str) -> None:

@@ -28,6 +28,8 @@ _UNREAD: Final = (
     (r"\bUNPIVOT\b", _UNPIVOT),
     (r"\bPIVOT\b", _PIVOT),
     (r"\bFOR\s+(?:NO\s+KEY\s+|KEY\s+)?(?:UPDATE|SHARE)\b", _LOCK),
+    (r"\b(?:SORT|CLUSTER|DISTRIBUTE)\s+BY\b", "Rows are sorted by ORDER BY alone"),
+    (r"\|>", "Pipes are not supported: write subqueries in FROM, or WITH"),
     (r"\bWITH\s+(?:ROLLUP|CUBE|TOTALS)\b", _TOTALS),
 )
 

@@ -13,6 +13,7 @@ from typing import Final, Generic, TypeVar
 
 import pyarrow as pa
 from cachetools import LRUCache
+from sqlglot import exp
 
 from lance_gateway.planner.sql.rules.decimals import (
     ceilings,
@@ -79,7 +80,7 @@ from lance_gateway.planner.sql.rules.values import (
     uuid_literals,
 )
 from lance_gateway.planner.sql.rules.zoned_times import zoned_times
-from lance_gateway.planner.sql.tree.dialect import find_query, parse_query, write_sql
+from lance_gateway.planner.sql.tree.dialect import find_query, read_query, write_sql
 from lance_gateway.planner.sql.tree.tree import Rule, Tree
 from lance_gateway.planner.sql.tree.types import Operations
 
@@ -148,6 +149,8 @@ def apply_rules(
     find_schema: Callable[[str], pa.Schema],
     operations: Operations | None = None,
     nulls: Collection[str] = (),
+    *,
+    read: Callable[[str], exp.Query | None] = read_query,
 ) -> str:
     """Rewrite a query, or EXPLAIN of one, by the rules.
 
@@ -158,6 +161,7 @@ def apply_rules(
         find_schema: plans a query over the same tables and parameters, and returns the schema of its result.
         operations: types of operations that are known from other texts, with the same settings of DataFusion.
         nulls: names of the parameters that are NULL, without "$".
+        read: returns a tree of the query in the text, which is changed; None if sqlglot does not read it.
 
     Returns:
         The text; the same one if no rule changes it, or if sqlglot does not read it.
@@ -165,15 +169,14 @@ def apply_rules(
     Raises:
         LanceGatewayError: a rule refuses the statement.
     """
-    start = find_query(sql)
-    root = parse_query(sql[start:])
+    root = read(sql)
     if root is None:
         return sql
     tree = Tree(root, find_schema, schemas, types, {} if operations is None else operations, nulls=nulls)
     try:
         for rule in RULES:
             rule(tree)
-        return sql[:start] + write_sql(tree.root) if tree.is_changed else sql
+        return sql[: find_query(sql)] + write_sql(tree.root) if tree.is_changed else sql
     except RecursionError:
         return sql  # as one that is too deep to be read
 

@@ -24,7 +24,7 @@ from lance_gateway.planner.sql.subqueries.relations.unnests import has_unnests, 
 from lance_gateway.planner.sql.subqueries.repeatable import READ_ONCE
 from lance_gateway.planner.sql.subqueries.scopes import Scopes
 from lance_gateway.planner.sql.subqueries.sites import Site, find_sites, find_sites_in
-from lance_gateway.planner.sql.subqueries.statements import RewritingError, parse_query
+from lance_gateway.planner.sql.subqueries.statements import RewritingError, settle_query
 from lance_gateway.planner.sql.subqueries.totals import divide_totals, list_groups, name_outputs
 from lance_gateway.planner.sql.subqueries.trees import (
     Fresh,
@@ -35,7 +35,7 @@ from lance_gateway.planner.sql.subqueries.trees import (
     queries_in,
     shown,
 )
-from lance_gateway.planner.sql.tree.dialect import find_query, write_sql
+from lance_gateway.planner.sql.tree.dialect import find_query, read_query, write_sql
 from lance_gateway.planner.sql.tree.tree import Tree
 
 _BESIDE: Final = re.compile(r"\b(?:LATERAL|UNNEST)\b", re.IGNORECASE)
@@ -69,6 +69,7 @@ def join_subqueries(
     *,
     joins_all: bool = False,
     read_once: Collection[str] = (),
+    read: Callable[[str], exp.Query | None] = read_query,
 ) -> JoinedStatement:
     """Return a statement with joins in place of subqueries.
 
@@ -78,6 +79,7 @@ def join_subqueries(
         find_schema: plans a query over the same tables, and returns the schema of its result.
         joins_all: whether those are joined that DataFusion refuses, besides those that it answers wrongly.
         read_once: names of the tables that must not be read twice.
+        read: returns a tree of the query in the text, which is changed; None if sqlglot does not read it.
 
     Returns:
         The statement; the same text if there is nothing to join.
@@ -89,10 +91,9 @@ def join_subqueries(
     is_suspect = _BESIDE.search(sql) or (_NESTED.search(sql) and _ENDS.search(sql))
     if not (joins_all or is_suspect):
         return JoinedStatement(sql, {})
-    start = find_query(sql)
     is_mistaken, has_lists = _LATERAL.search(sql) is not None, False
     try:
-        root = parse_query(sql[start:])
+        root = settle_query(read(sql))
         lists = root.find_all(exp.Unnest)
         has_lists = any(one.args.get("offset") or one.find(exp.Column) for one in lists)
         is_mistaken = has_lists or root.find(exp.Lateral) is not None
@@ -101,7 +102,11 @@ def join_subqueries(
         scopes = Scopes(Tree(root, find_schema, schemas), Fresh())
         scopes.read(root)
         is_mistaken = any(map(_is_mistaken, root.find_all(exp.Select)))
-        return _join(sql[:start], root, scopes) if is_mistaken or joins_all else JoinedStatement(sql, {})
+        return (
+            _join(sql[: find_query(sql)], root, scopes)
+            if is_mistaken or joins_all
+            else JoinedStatement(sql, {})
+        )
     except RecursionError:
         failure = RewritingError("it is nested too deeply")
     except RewritingError as error:

@@ -6,20 +6,18 @@ from sqlglot import exp
 
 from lance_gateway.memwal.errors import UnsupportedError
 from lance_gateway.planner.sql.text.tokens import fold
-from lance_gateway.planner.sql.tree import dialect
 
 
 class RewritingError(UnsupportedError):
     """A statement that can't be written without its correlated subqueries; the text has the reason."""
 
 
-def parse_query(sql: str) -> exp.Query:
-    """Parse one query; names without quotes are folded, and get quotes.
+def settle_query(tree: exp.Query | None) -> exp.Query:
+    """Fold names without quotes in the tree of a query, and give them quotes.
 
     Raises:
-        RewritingError: sqlglot does not read it.
+        RewritingError: there is no tree, since sqlglot does not read the query.
     """
-    tree = dialect.parse_query(sql)
     if tree is None:
         msg = "its syntax is not read here"
         raise RewritingError(msg)

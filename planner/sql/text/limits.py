@@ -186,6 +186,37 @@ def _number(text: str) -> float:
         return 0.0
 
 
+QUERY_STARTS = frozenset({"SELECT", "WITH", "VALUES", "FROM"})
+"""The words with which queries begin."""
+MAX_RELATIONS = 5000
+"""The number of relations in a statement, each counted as often as it is planned."""
+_MAX_BRACKETS = 100
+_CLOSERS = {"(": ")", "[": "]", "{": "}"}
+
+
+def check_brackets(text: SqlText, first: int = 0) -> None:
+    """Check that the brackets of a text match, from one token on.
+
+    Raises:
+        InvalidInputError: they don't, or are nested too deeply.
+    """
+    opened: list[int] = []
+    for i in range(first, len(text.tokens)):
+        word = text.words[i]
+        if word in _CLOSERS:
+            opened.append(i)
+            if len(opened) > _MAX_BRACKETS:
+                raise text.error(i, f"Brackets are nested more than {_MAX_BRACKETS} deep")
+        elif word in {")", "]", "}"}:
+            wanted = _CLOSERS[text.words[opened[-1]]] if opened else ""
+            if word != wanted:
+                expected = f"{wanted!r} is expected" if wanted else "no bracket is open"
+                raise text.error(i, f"Unexpected {word!r} ({expected})")
+            opened.pop()
+    if opened:
+        raise text.error(opened[-1], f"The bracket is not closed with {_CLOSERS[text.words[opened[-1]]]!r}")
+
+
 MAX_DEPTH = 2000
 _OPERATOR_DEPTH = 2
 _RELATION_DEPTH = 8

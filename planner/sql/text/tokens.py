@@ -142,6 +142,23 @@ class SqlText:
         return InvalidInputError(PlacedMessage(self.sql, self.start(index), message))
 
 
+@dataclass(frozen=True, slots=True)
+class CallSite:
+    """A call of a table function.
+
+    Attributes:
+        first: token of the name.
+        opening: token of the opening bracket.
+        closing: token of the closing bracket.
+        name: as DataFusion reads it.
+    """
+
+    first: int
+    opening: int
+    closing: int
+    name: str
+
+
 def fold(name: str) -> str:
     """Return a name with ASCII letters in lower case, as DataFusion folds unquoted identifiers."""
     return name.lower() if name.isascii() else "".join(c.lower() if c.isascii() else c for c in name)

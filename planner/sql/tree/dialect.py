@@ -6,14 +6,16 @@ A statement that is read and written again has the same plan; tests compare the 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
 import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.postgres import Postgres
-from sqlglot.errors import SqlglotError
+from sqlglot.errors import ParseError, SqlglotError
 from sqlglot.generators.postgres import PostgresGenerator
 from sqlglot.parsers.postgres import PostgresParser
 from sqlglot.tokenizer_core import Token, TokenType
@@ -138,12 +140,26 @@ class Spaceship(exp.NullSafeEQ):
     """`a <=> b`: the cosine distance of vectors, or IS NOT DISTINCT FROM."""
 
 
+_PASTS: Final = (
+    *(("FOR", word) for word in ("VERSION", "SYSTEM_VERSION", "TIMESTAMP", "SYSTEM_TIME")),
+    *(("VERSION",), ("TIMESTAMP",)),
+)
+NO_SLOTS: Final[Mapping[int, int]] = MappingProxyType({})
 _SPLIT_OPERATORS: Final = {
     "#": TokenType.LLRR_ARROW,
     "+": TokenType.QMARK_AMP,
     "~": TokenType.QMARK_PIPE,
 }
 """The middle of an operator of three tokens -> the kind of token that the parser reads for it."""
+_DISTANCES: Final = {
+    TokenType.LR_ARROW: exp.Distance,
+    TokenType.LLRR_ARROW: NegativeProduct,
+    TokenType.QMARK_AMP: L1Distance,
+    TokenType.QMARK_PIPE: HammingDistance,
+    TokenType.NULLSAFE_EQ: Spaceship,
+}
+# Each level of brackets takes the parser about 20 calls, and 100 levels are allowed.
+sys.setrecursionlimit(max(sys.getrecursionlimit(), 5000))
 
 
 class DataFusion(Postgres):
@@ -174,15 +190,13 @@ class DataFusion(Postgres):
             *(TokenType.DATABASE, TokenType.SCHEMA),
         }
         FACTOR: ClassVar[dict[TokenType, Any]] = {
-            **PostgresParser.FACTOR,
-            TokenType.LLRR_ARROW: NegativeProduct,
-            TokenType.QMARK_AMP: L1Distance,
-            TokenType.QMARK_PIPE: HammingDistance,
+            kind: node for kind, node in PostgresParser.FACTOR.items() if kind not in _DISTANCES
         }
         EQUALITY: ClassVar[dict[TokenType, Any]] = {
-            **PostgresParser.EQUALITY,
-            TokenType.NULLSAFE_EQ: Spaceship,
+            kind: node for kind, node in PostgresParser.EQUALITY.items() if kind not in _DISTANCES
         }
+        # As in PostgreSQL, `a + 1 <-> b < c` is `((a + 1) <-> b) < c`.
+        BITWISE: ClassVar[dict[TokenType, Any]] = {**PostgresParser.BITWISE, **_DISTANCES}
         FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
             name: parser
             for name, parser in PostgresParser.FUNCTION_PARSERS.items()
@@ -262,6 +276,15 @@ class DataFusion(Postgres):
             if self._curr and self._curr.token_type is TokenType.FETCH and is_name:
                 return this
             return super()._parse_limit(this, top, skip_limit_token)
+
+        def _parse_version(self) -> exp.Version | None:
+            """Parse `[FOR] VERSION AS OF 3`; VERSION without AS OF is a name."""
+            for phrase in _PASTS:
+                if self._match_text_seq(*phrase, "AS", "OF"):
+                    return self.expression(
+                        exp.Version(this=phrase[-1], kind="AS OF", expression=self._parse_bitwise())
+                    )
+            return None
 
         def _parse_bracket(self, this: exp.Expr | None = None) -> exp.Expr | None:
             """Parse `MAP {key: value}`, which is a function of two lists; and what sqlglot reads."""
@@ -346,15 +369,27 @@ _NAMES: Final = "ALTER CREATE DROP GLOB GRANT REGEXP REVOKE RLIKE ROLLBACK VARIA
 _KEYWORDS: Final = {
     word: kind for word, kind in DataFusion.Tokenizer.KEYWORDS.items() if word not in _NAMES.split()
 }
+_AFTER_OUTER: Final = frozenset({"JOIN", "APPLY"})
 _FIRST_WORDS: Final = frozenset(words.split()[0] for words in _KEYWORDS if " " in words)
 
 
-def read_tokens(text: SqlText) -> list[Token]:
-    """Return the tokens of a text for the parser, in which keywords are known."""
+def read_tokens(text: SqlText, first: int = 0, slots: Mapping[int, int] = NO_SLOTS) -> list[Token]:
+    """Return the tokens of a text for the parser, in which keywords are known and parameters have numbers.
+
+    Args:
+        text: the statement.
+        first: token with which the query begins.
+        slots: first token of each parameter -> its ordinal, from 0.
+    """
     found: list[Token] = []
-    joined = -1
+    joined = first - 1
     for at, (token, word) in enumerate(zip(text.tokens, text.words, strict=False)):
         if at <= joined:
+            continue
+        if word == "?" and at in slots:
+            place = token.line, token.col, token.start, token.end
+            found.append(Token(TokenType.PARAMETER, "$", *place))
+            found.append(Token(TokenType.NUMBER, str(slots[at] + 1), *place))
             continue
         if word == "<" and (middle := text.words[at + 1]) in _SPLIT_OPERATORS:
             last = text.tokens[min(at + 2, len(text.tokens) - 1)]
@@ -364,6 +399,8 @@ def read_tokens(text: SqlText) -> list[Token]:
                 joined = at + 2
                 continue
         kind, end = _KEYWORDS.get(word), token.end
+        if word == "OUTER" and text.words[at + 1] not in _AFTER_OUTER:
+            kind = None  # a column may have the name
         if word in _FIRST_WORDS and (pair := f"{word} {text.words[at + 1]}") in _KEYWORDS:
             kind, end, joined = _KEYWORDS[pair], text.tokens[at + 1].end, at + 1
         if kind is not None and token.token_type is TokenType.VAR:
@@ -383,20 +420,44 @@ def find_query(sql: str) -> int:
 _DIALECT: Final = DataFusion()
 
 
-def parse_query(query: SqlText | str) -> exp.Query | None:
-    """Parse one query; None for other statements and for syntax that sqlglot does not read."""
+def parse_query(
+    query: SqlText | str, first: int = 0, slots: Mapping[int, int] = NO_SLOTS
+) -> exp.Query | None:
+    """Parse one query; None for other statements and for syntax that sqlglot does not read.
+
+    Args:
+        query: the text, whose characters `meta` of the expressions counts.
+        first: token with which the query begins.
+        slots: first token of each parameter -> its ordinal, from 0; those written as ? get numbers by it.
+    """
     sql = query if isinstance(query, str) else query.sql
-    if _PIPE in sql or _QUERY.match(sql) is None:
+    if _PIPE in sql or (not first and _QUERY.match(sql) is None):
         return None
     try:
         text = tokenize(query) if isinstance(query, str) else query
-        trees = _DIALECT.parser().parse(read_tokens(text), sql)
+        trees = _DIALECT.parser().parse(read_tokens(text, first, slots), sql)
     except (LanceGatewayError, SqlglotError, ValueError, RecursionError):
         return None
     root = trees[0] if len(trees) == 1 else None
     if not isinstance(root, exp.Query) or (_MAY_BE_LOST.search(sql) and _loses_parts(root)):
         return None
     return root
+
+
+def read_query(sql: str) -> exp.Query | None:
+    """Parse a query, or the query of EXPLAIN; None for others and for syntax that sqlglot does not read."""
+    return parse_query(sql[find_query(sql) :])
+
+
+def find_unread(sql: str) -> int:
+    """Return the character of a text behind which sqlglot does not read it."""
+    try:
+        _DIALECT.parser().parse(read_tokens(tokenize(sql)), sql)
+    except SqlglotError as error:
+        place = error.errors[0] if isinstance(error, ParseError) and error.errors else {}
+        lines = sql.split("\n")[: (place.get("line") or 1) - 1]
+        return sum(len(line) + 1 for line in lines) + max((place.get("col") or 1) - 1, 0)
+    return 0
 
 
 def _loses_parts(root: exp.Query) -> bool:

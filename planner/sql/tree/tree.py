@@ -73,7 +73,6 @@ class Tree:
         parameters: name of a parameter, without "$" -> its type.
         operations: types of operations that are known from other queries.
         sql: the text that errors show.
-        find_position: returns the position in it of a character of the text that was parsed.
         nulls: names of the parameters that are NULL.
     """
 
@@ -86,11 +85,9 @@ class Tree:
         operations: Operations | None = None,
         *,
         sql: str = "",
-        find_position: Callable[[int], int] = int,
         nulls: Collection[str] = (),
     ) -> None:
         self._sql = sql
-        self._find_position = find_position
         self.root = root
         self.is_changed = False
         self.nulls = nulls
@@ -154,7 +151,7 @@ class Tree:
             kind: of the error.
         """
         starts = [one.meta["start"] for one in node.walk() if "start" in one.meta]
-        return kind(PlacedMessage(self._sql, self._find_position(min(starts, default=0)), what))
+        return kind(PlacedMessage(self._sql, min(starts, default=0), what))
 
     def find_text(self, node: exp.Expr) -> str:
         """Return an expression as the user wrote it, if its places show where it begins and ends."""
@@ -162,7 +159,7 @@ class Tree:
         ends = [one.meta["end"] for one in node.walk() if "end" in one.meta]
         if not starts:
             return write_sql(node)
-        text = self._sql[self._find_position(min(starts)) : self._find_position(max(ends)) + 1]
+        text = self._sql[min(starts) : max(ends) + 1]
         return text if text.count("(") == text.count(")") else write_sql(node)
 
     def guess_families(self, expression: exp.Expr) -> frozenset[Family] | None:

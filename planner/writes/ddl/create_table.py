@@ -19,7 +19,7 @@ from lance_gateway.planner.access.secured_table import SecuredTable
 from lance_gateway.planner.bridge.run_control import RunControl
 from lance_gateway.planner.plans.query_planner import QueryPlanner
 from lance_gateway.planner.scans.settings import SessionSettings
-from lance_gateway.planner.sql.text.references import QUERY_STARTS
+from lance_gateway.planner.sql.text.limits import QUERY_STARTS
 from lance_gateway.planner.sql.text.tokens import quote
 from lance_gateway.planner.system.definitions import format_region_spec
 from lance_gateway.planner.tables.state.table import Table

@@ -40,7 +40,7 @@ def assert_clean(text: str) -> None:
     ("text", "status", "said"),
     [
         ("SELECT * FROM nowhere", AdbcStatusCode.NOT_FOUND, "'nowhere'"),
-        ("SELECT * FROM order", AdbcStatusCode.INVALID_ARGUMENT, "order"),
+        ("SELECT * FROM order", AdbcStatusCode.NOT_FOUND, "orders"),
         ("SELECT * FROM orderz", AdbcStatusCode.NOT_FOUND, "orders"),
         ("SELECT colour FROM orders", AdbcStatusCode.INVALID_ARGUMENT, "colour"),
         ("SELEC id FROM orders", AdbcStatusCode.NOT_IMPLEMENTED, "SELEC"),

@@ -148,7 +148,7 @@ class _RowsPlan:
         bound = self.bound
         context = policy_context()
         self._register(context, tables, run)
-        written, param_values = (bound.render(), {}) if values is None else bound.with_values(values)
+        written, param_values = (bound.text, {}) if values is None else bound.with_values(values)
 
         def plan(text: str, written: str) -> DataFrame:
             return plan_text(context, bound.kind, text, written, param_values)
@@ -159,7 +159,7 @@ class _RowsPlan:
         try:
             types = {name: value.type for name, value in param_values.items()}
             schemas = {one.private_name: self.schemas[one.table] for one in bound.references}
-            rewrite = partial(apply_rules, written, schemas, types, find_schema, _OPERATIONS)
+            rewrite = partial(apply_rules, written, schemas, types, find_schema, _OPERATIONS, read=bound.read)
             text = _REWRITTEN.make(written, schemas, types, rewrite)
             if not WRITERS.isdisjoint(bound.json_functions):
                 register = partial(register_writer, context, run)

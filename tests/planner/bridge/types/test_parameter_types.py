@@ -157,7 +157,7 @@ def test_any_value_survives(value: pa.Scalar):
 def expected_types(sql: str) -> list[str]:
     statement = bound(sql)
     found = context_with({one.private_name: TABLES[one.table] for one in statement.references})
-    frame = found.sql(statement.render())
+    frame = found.sql(statement.text)
     count = statement.parameter_count
     return [
         str(one) for one in infer_parameter_types(frame.logical_plan(), count, frame.optimized_logical_plan)

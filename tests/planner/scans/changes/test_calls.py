@@ -211,7 +211,7 @@ class TestAccess:
         ("'recent', since => 2", InvalidInputError, "reads tables, and 'recent' is none"),
         ("'t', sinse => 2", InvalidInputError, "no option 'sinse'; did you mean since"),
         ("'t', since => 2, since => 3", InvalidInputError, "since is given twice"),
-        ("'t', since => 2 until => 3", InvalidInputError, "separated by commas"),
+        ("'t', since => 2 until => 3", InvalidInputError, "found: until"),
         ("'t', since => $1", InvalidInputError, "a constant: write it into the text"),
         ("'t', since => 77", NotFoundError, "has no version 77"),
         ("'t', since => 'gone'", NotFoundError, "has no tag 'gone'; it has 'loaded'"),

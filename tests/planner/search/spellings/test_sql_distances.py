@@ -155,7 +155,7 @@ def test_operators_become_calls(case: Case):
     names = Names(
         {"items": pa.table({"id": [1], "vec": pa.array([[1.0]]), "other": pa.array([[1.0]]), "n": [1]})}
     )
-    assert bind(given, names).render() == expected
+    assert bind(given, names).text == expected
 
 
 LONG = [float(one) for one in np.random.default_rng(8).normal(size=200)]
@@ -166,8 +166,8 @@ def test_long_vectors_do_not_stand_in_the_text(engine: QueryEngine, vector: str)
     sql = f"SELECT {vector} <-> vec, l2_distance(vec, {vector}) FROM items"
     names = Names({"items": pa.table({"vec": pa.array([LONG])})})
     statement = bind(sql, names)
-    assert statement.render() == (
-        "SELECT l2_distance(CAST($vector_1 AS DOUBLE[]) , vec), "
+    assert statement.text == (
+        "SELECT l2_distance(CAST($vector_1 AS DOUBLE[]), vec), "
         'l2_distance(vec, CAST($vector_2 AS DOUBLE[])) FROM "items#1" AS "items"'
     )
     assert statement.vectors == (tuple(LONG), tuple(LONG))
@@ -187,12 +187,16 @@ def test_long_vectors_do_not_stand_in_the_text(engine: QueryEngine, vector: str)
         "vec <-> -1",
         "vec <-> vec <-> vec",
         "CASE WHEN true THEN vec END <-> [1]",
-        "<-> vec",
-        "vec <->",
     ],
 )
 def test_operands_that_are_not_plain_need_parentheses(engine: QueryEngine, expression: str):
     with pytest.raises(InvalidInputError, match=r"put parentheses around .*line 1"):
+        engine.prepare(f"SELECT {expression} FROM items")
+
+
+@pytest.mark.parametrize("expression", ["<-> vec", "vec <->"])
+def test_an_operator_has_two_operands(engine: QueryEngine, expression: str):
+    with pytest.raises(InvalidInputError, match=r"Syntax error: .*line 1"):
         engine.prepare(f"SELECT {expression} FROM items")
 
 

@@ -15,7 +15,6 @@ from tests.planner.sql.rules import test_rules
 from tests.planner.titled import DATA, read_titled, read_titled_file
 
 NOT_READ = {
-    "pipe operators",
     "describe a table",
     "describe a view",
     "describe a query",
@@ -101,7 +100,7 @@ def list_statements() -> Iterator[tuple[str, Callable[[], SessionContext], str]]
             continue
         statement = bound(case.parts[0])
         tables = {one.private_name: test_bind.TABLES[one.table] for one in statement.references}
-        yield f"binding: {case}", partial(context_with, tables), statement.render()
+        yield f"binding: {case}", partial(context_with, tables), statement.text
 
 
 def show(frame: DataFrame) -> str:

@@ -45,7 +45,7 @@ def test_common_table_expressions_that_multiply_are_not_followed():
 
 
 def test_unions_that_are_too_long_are_not_followed():
-    sides = " UNION ALL ".join(['SELECT id FROM "e#1" AS e'] * 900)
+    sides = " UNION ALL ".join(['SELECT id FROM "e#1" AS e'] * 9000)
     root = parse_query(f"SELECT 1 FROM ({sides}) AS u WHERE id = 1")
     assert root is not None
     assert find_predicates(root, SCHEMAS) == {}
