@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final, Protocol, TypeAlias
@@ -29,6 +29,7 @@ from lance_gateway.planner.sql.rules.subqueries import QUALIFIER
 from lance_gateway.planner.sql.text.as_of import AsOf
 from lance_gateway.planner.sql.text.limits import MAX_RELATIONS, QUERY_STARTS
 from lance_gateway.planner.sql.text.tokens import SqlText, fold, tokenize
+from lance_gateway.planner.sql.tree.queries import list_visible
 from lance_gateway.planner.sql.tree.tree import Tree, read_name
 from lance_gateway.planner.system.catalogs.information_schema import DATAFUSION_TABLES
 from lance_gateway.planner.system.catalogs.relations import INFORMATION_SCHEMA, PG_CATALOG
@@ -399,7 +400,7 @@ class CommonTables:
         self.names = {_find_name(table) for table in tables}
         for table in sorted(tables, key=lambda one: one.args["alias"].this.meta.get("start", 0)):
             name, query = _find_name(table), table.parent.parent if table.parent is not None else None
-            around = () if query is None else (_find_name(one) for one in _list_visible(query))
+            around = () if query is None else (_find_name(one) for one in list_visible(query))
             outer = {*taken, *around}
             if name in outer:
                 number = 2
@@ -410,7 +411,7 @@ class CommonTables:
         for node in relations:
             if node.args.get("db") is None and isinstance(node.this, exp.Identifier):
                 name = read_name(node.this)
-                target = next((one for one in _list_visible(node) if _find_name(one) == name), None)
+                target = next((one for one in list_visible(node) if _find_name(one) == name), None)
                 if target is not None:
                     if node.args.get("version") is not None:
                         message = "Only tables are read as of a version or a time, and not a common table"
@@ -456,28 +457,6 @@ class CommonTables:
         for table in tables:
             count(table)
         count(tree.root)
-
-
-def _list_visible(node: exp.Expr) -> Iterator[exp.CTE]:
-    """Yield the common table expressions that are visible at a node, those that hide others first."""
-    inner, around = node, node.parent
-    while around is not None:
-        if isinstance(around, exp.With) and isinstance(inner, exp.CTE):
-            at = next(i for i, one in enumerate(around.expressions) if one is inner)
-            if around.args.get("recursive") and _is_in_recursion(node, inner):
-                yield inner
-            yield from reversed(around.expressions[:at])
-        elif (own := around.args.get("with_")) is not None and own is not inner:
-            yield from reversed(own.expressions)
-        inner, around = around, around.parent
-
-
-def _is_in_recursion(node: exp.Expr, table: exp.CTE) -> bool:
-    """Return whether a node is in the branch of a recursive CTE that may read the CTE itself."""
-    query, inner = table.this, node
-    while inner.parent is not None and inner.parent is not query:
-        inner = inner.parent
-    return isinstance(query, exp.SetOperation) and inner is query.expression
 
 
 def _find_name(table: exp.CTE) -> str:

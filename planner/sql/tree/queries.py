@@ -158,3 +158,25 @@ def has_one_row(query: exp.Expr) -> bool:
     if any(value for key, value in select.args.items() if key not in kept):
         return False
     return bool(select.args.get("having") or any(map(find_aggregates, select.expressions)))
+
+
+def list_visible(node: exp.Expr) -> Iterator[exp.CTE]:
+    """Yield the common table expressions that are visible at a node, those that hide others first."""
+    inner, around = node, node.parent
+    while around is not None:
+        if isinstance(around, exp.With) and isinstance(inner, exp.CTE):
+            at = next(i for i, one in enumerate(around.expressions) if one is inner)
+            if around.args.get("recursive") and _is_in_recursion(node, inner):
+                yield inner
+            yield from reversed(around.expressions[:at])
+        elif (own := around.args.get("with_")) is not None and own is not inner:
+            yield from reversed(own.expressions)
+        inner, around = around, around.parent
+
+
+def _is_in_recursion(node: exp.Expr, table: exp.CTE) -> bool:
+    """Return whether a node is in the branch of a recursive CTE that may read the CTE itself."""
+    query, inner = table.this, node
+    while inner.parent is not None and inner.parent is not query:
+        inner = inner.parent
+    return isinstance(query, exp.SetOperation) and inner is query.expression

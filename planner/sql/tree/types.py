@@ -15,6 +15,7 @@ from sqlglot import exp
 
 from lance_gateway.memwal.errors import UnsupportedError
 from lance_gateway.planner.sql.tree.dialect import write_sql
+from lance_gateway.planner.sql.tree.queries import list_visible
 from lance_gateway.planner.sql.type_names import name_type
 
 Operations: TypeAlias = MutableMapping[Hashable, pa.DataType]
@@ -212,19 +213,10 @@ class Types:
     def _list_table(self, table: exp.Table) -> Outputs | None:
         if not isinstance(table.this, exp.Identifier) or any(map(table.args.get, ("db", "joins"))):
             return None
-        inner: exp.Expr = table
-        while inner.parent is not None:
-            above = inner.parent
-            with_ = above if isinstance(above, exp.With) else above.args.get("with_")
-            if isinstance(with_, exp.With) and with_ is not inner:
-                if with_.args.get("recursive"):
-                    return None
-                for one in with_.expressions:
-                    if one is inner:
-                        break
-                    if _read_name(one.args["alias"].this) == _read_name(table.this):
-                        return self.find_outputs(one)
-            inner = above
+        for one in list_visible(table):
+            if _read_name(one.args["alias"].this) == _read_name(table.this):
+                is_recursive = one.parent is not None and one.parent.args.get("recursive")
+                return None if is_recursive else self.find_outputs(one)
         schema = self._schemas.get(table.name)
         if schema is None:
             return None
