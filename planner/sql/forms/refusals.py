@@ -29,6 +29,10 @@ _UNREAD: Final = (
     (r"\bPIVOT\b", _PIVOT),
     (r"\bFOR\s+(?:NO\s+KEY\s+|KEY\s+)?(?:UPDATE|SHARE)\b", _LOCK),
     (r"\b(?:SORT|CLUSTER|DISTRIBUTE)\s+BY\b", "Rows are sorted by ORDER BY alone"),
+    (
+        r"\bFOR\s+(?:VERSION|TIMESTAMP|SYSTEM_(?:VERSION|TIME))\b(?!\s+AS\s+OF)",
+        "FOR VERSION is followed by AS OF",
+    ),
     (r"\|>", "Pipes are not supported: write subqueries in FROM, or WITH"),
     (r"\bWITH\s+(?:ROLLUP|CUBE|TOTALS)\b", _TOTALS),
 )

@@ -106,6 +106,16 @@ def _write_distinction(writer: PostgresGenerator, comparison: exp.NullSafeEQ | e
     return f"({written})" if is_operand else written
 
 
+def _write_unnest(writer: PostgresGenerator, unnest: exp.Unnest) -> str:
+    """Write `UNNEST(..) WITH ORDINALITY AS u(x, o)`, and leave the tree as it is."""
+    alias, offset = unnest.args.get("alias"), unnest.args.get("offset")
+    written = writer.unnest_sql(unnest)
+    if alias is not None and isinstance(offset, exp.Expr):
+        alias.set("columns", alias.columns[:-1])
+        unnest.set("offset", offset)
+    return written
+
+
 def _parse_position(parser: Any) -> exp.Expr:  # noqa: ANN401 - sqlglot has no types here
     """Parse `position(x IN s)`, and `position(s, x)`, whose arguments have another order."""
     arguments: list[exp.Expr] = parser._parse_csv(parser._parse_bitwise)  # noqa: SLF001
@@ -358,6 +368,10 @@ class DataFusion(Postgres):
             exp.RespectNulls: lambda writer, call: f"{writer.sql(call, 'this')} RESPECT NULLS",
             exp.Select: lambda writer, select: writer.select_sql(select),
             exp.Star: lambda writer, star: writer.star_sql(star).replace(" EXCEPT (", " EXCLUDE ("),
+            # The writer would change these.
+            exp.Bracket: lambda writer, bracket: writer.bracket_sql(bracket.copy()),
+            exp.Struct: lambda writer, struct: writer.struct_sql(struct.copy()),
+            exp.Unnest: _write_unnest,
             exp.TryCast: lambda writer, cast: (
                 f"TRY_CAST({writer.sql(cast, 'this')} AS {writer.sql(cast, 'to')})"
             ),
