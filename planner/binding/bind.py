@@ -265,12 +265,16 @@ class _Binder:
         aliases = names.find_aliases(sites, columns, schema)
         may_name_lineage = text.has_any(LINEAGE_WORDS)
         hidden: list[tuple[exp.Table, Sequence[str]]] = []
+        views: list[tuple[exp.Table, exp.Subquery]] = []
         for site, meaning in zip(sites, meanings, strict=True):
             lineage: Sequence[str] = ()
             if may_name_lineage and meaning is not None and names_lineage_of(site.node, columns):
                 lineage = self._find_lineage(meaning, site.as_of)
                 hidden += [(site.node, lineage)] if lineage else []
-            self._replace_table(site, meaning, tree, trail, aliases, has_lineage=bool(lineage))
+            if meaning is not None and meaning.view:
+                views.append((site.node, self._expand_view(site, meaning, tree, trail, aliases)))
+            else:
+                self._replace_table(site, meaning, tree, trail, aliases, has_lineage=bool(lineage))
         names.shorten_columns(sites, columns, schema, aliases, called)
         common.rename()
         hide_lineage(tree, hidden)
@@ -282,6 +286,12 @@ class _Binder:
         functions = {fold(call.name) for call in tree.find_all(exp.Anonymous)}
         self.catalog_functions |= OWN_NAMES.intersection(functions)
         self.json_functions |= JSON_FUNCTIONS.intersection(functions)
+        if trail.names:
+            _move(tree.root, trail.place)
+        # Last, so that each view is walked once, however deep it is in others.
+        for node, view in views:
+            view.set("joins", node.args.get("joins"))
+            tree.replace(node, view)
         return key_query
 
     def _keep_vector(self, numbers: list[float]) -> exp.Expr:
@@ -307,12 +317,10 @@ class _Binder:
         *,
         has_lineage: bool,
     ) -> None:
-        """Replace the name of a table or a view."""
+        """Replace the name of a table."""
         node = site.node
         if site.as_of is not None and (meaning is None or meaning.table is None):
-            is_view = meaning is not None and not meaning.leaf
-            kind = "a view (what it reads may say AS OF itself)" if is_view else "a system table"
-            raise tree.error(node, f"{_ONLY_TABLES}, and not {kind}")
+            raise tree.error(node, f"{_ONLY_TABLES}, and not a system table")
         if meaning is None:
             schema = site.parts[-2] if len(site.parts) > 1 else trail.schema or self.names.schema
             # DataFusion has its system tables in a catalog of another name.
@@ -323,30 +331,37 @@ class _Binder:
         own = aliases.get(meaning.name, meaning.name.table)
         if meaning.leaf:
             _rename(site, meaning.leaf, own)
-        elif meaning.table is None:
-            alias = node.args.get("alias") or (None if site.has_alias else _make_alias(own))
-            view = exp.Subquery(this=self._bind_view(meaning, trail, node.this.meta), alias=alias)
-            view.set("joins", node.args.get("joins"))
-            tree.replace(node, view)
         else:
             if site.as_of is not None:
                 self.names.table_schema(meaning.name, site.as_of)  # raises if there is no such version
             name = Extension.LINEAGE.extend_name(meaning.name) if has_lineage else meaning.name
             _rename(site, self.names.add_reference(name, as_of=site.as_of), own)
 
+    def _expand_view(
+        self,
+        site: TableSite,
+        view: Meaning,
+        tree: Tree,
+        trail: ViewTrail,
+        aliases: Mapping[TableName, str],
+    ) -> exp.Subquery:
+        """Return a view as a derived table."""
+        node = site.node
+        if site.as_of is not None:
+            raise tree.error(node, f"{_ONLY_TABLES}, and not a view (what it reads may say AS OF itself)")
+        own = aliases.get(view.name, view.name.table)
+        alias = node.args.get("alias") or (None if site.has_alias else _make_alias(own))
+        query = self._bind_view(view, trail, node.this.meta)
+        return exp.Subquery(this=query, alias=alias)
+
     def _bind_view(self, view: Meaning, trail: ViewTrail, place: Mapping[str, object]) -> exp.Query:
         """Return the query of a view, which is in the statement at the place of the view's name."""
-        inner = trail.enter(view.name, self.names.resolver.view_path(view.name))
+        inner = trail.enter(view.name, self.names.resolver.view_path(view.name), place)
         text = inner.read(view.view.strip())
         tree = self._read(text, 0, NO_SLOTS)
         if tree is None:
             raise inner.error("its text has syntax that is not supported")
         self._bind_tree(text, tree, inner)
-        for node in tree.root.walk():
-            for key in _PLACES:
-                node.meta.pop(key, None)
-                if key in place:
-                    node.meta[key] = place[key]
         return tree.root
 
     # Calls
@@ -466,6 +481,16 @@ def _read_site(node: exp.Table, text: SqlText, tree: Tree) -> TableSite:
         node.set("version", None)
         tree.note_change()
     return TableSite(node, tuple(read_name(part) for part in parts if part), has_alias, as_of)
+
+
+def _move(root: exp.Expr, place: Mapping[str, object]) -> None:
+    """Let all expressions of a tree have one place in the text."""
+    for node in root.walk():
+        for key in _PLACES:
+            if key in node.meta:
+                del node.meta[key]
+            if key in place:
+                node.meta[key] = place[key]
 
 
 def _make_alias(name: str) -> exp.TableAlias:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Final, Protocol, TypeAlias
 
@@ -113,13 +113,16 @@ class ViewTrail:
     names: tuple[TableName, ...] = ()
     schema: str | None = None
     """That of names without one in the innermost view; None outside of views."""
+    place: Mapping[str, object] = field(default_factory=dict)
+    """Where the statement names the outermost view, as `meta` of expressions has it."""
 
-    def enter(self, name: TableName, schema: str) -> ViewTrail:
+    def enter(self, name: TableName, schema: str, place: Mapping[str, object]) -> ViewTrail:
         """Return the trail inside one more view.
 
         Args:
             name: of the view.
             schema: of names without one in it.
+            place: of the name, where it is in the text of the statement.
 
         Raises:
             InvalidInputError: the view is already being expanded; the message shows the cycle.
@@ -129,7 +132,7 @@ class ViewTrail:
             raise InvalidInputError(f"The view {name!r} refers to itself: {cycle}; change one of these views")
         if len(self.names) >= _MAX_VIEWS:
             raise InvalidInputError(f"The view {name!r} stands on more than {_MAX_VIEWS} layers of views")
-        return ViewTrail((*self.names, name), schema)
+        return ViewTrail((*self.names, name), schema, self.place if self.names else dict(place))
 
     def read(self, sql: str) -> SqlText:
         """Tokenize the text of the innermost view, which must be one query without parameters.
