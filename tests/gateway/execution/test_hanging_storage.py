@@ -150,8 +150,13 @@ def test_a_write_that_has_begun_is_in_doubt_and_may_be_sent_again(
     rpc.update(client, f"CREATE TABLE {name} (id BIGINT PRIMARY KEY)")
     rpc.update(client, f"INSERT INTO {name} VALUES (1)")
     insert = sql.CommandStatementUpdate(query=f"INSERT INTO {name} VALUES (2)")
-    with store.stopped(), pytest.raises(flight.FlightTimedOutError, match="had begun to write"):
-        put(client, insert, pa.table({}), SHORT)
+    begun = False
+    while not begun:
+        with store.stopped(), pytest.raises(flight.FlightTimedOutError) as caught:
+            put(client, insert, pa.table({}), SHORT)
+        begun = "had begun to write" in str(caught.value)
+        # On a busy machine, what is known of the table may be too old by then, and is looked up first.
+        assert begun or "its phase 'planning'" in str(caught.value)
     rpc.put(client, insert)
     assert rpc.query(client, f"SELECT id FROM {name} ORDER BY id")["id"].to_pylist() == [1, 2]
 
