@@ -355,7 +355,16 @@ def _loses(source: pa.DataType, target: pa.DataType, *, is_tried: bool) -> bool:
     before, after = _count_digits(source), _count_digits(target)
     if before is None or after is None:
         return False
-    return before[1] > after[1] or (is_tried and before[0] > after[0])
+    return before[1] > after[1] or (is_tried and (before[0] > after[0] or _loses_sign(source, target)))
+
+
+def _loses_sign(source: pa.DataType, target: pa.DataType) -> bool:
+    """Return whether some values have no place in a type, since one of the types has no sign."""
+    if pa.types.is_unsigned_integer(target):
+        return not pa.types.is_unsigned_integer(source)
+    if pa.types.is_unsigned_integer(source) and pa.types.is_signed_integer(target):
+        return bool(source.bit_width >= target.bit_width)
+    return False
 
 
 def _count_digits(kind: pa.DataType) -> tuple[int, int] | None:
