@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from lance_gateway.memwal.errors import UnsupportedError
 from lance_gateway.planner.sql.text.tokens import PlacedMessage, SqlText
+from lance_gateway.planner.sql.tree.dialect import PIPE
 from lance_gateway.planner.sql.tree.tree import Tree
 
 _SAMPLE: Final = "Sampling is not supported: use WHERE random() < 0.1"
@@ -23,17 +24,20 @@ _MISREAD: Final = (
     *(exp.NullSafeEQ, exp.NullSafeNEQ, exp.TableSample, exp.Lock, exp.Group, exp.Rollup, exp.Cube),
     *(exp.Connect, exp.SimilarTo, exp.Join, exp.Star, exp.Comprehension, exp.CTE),
 )
+_PIPES: Final = "Pipes are not supported: use subqueries in FROM, or WITH"
 _UNREAD: Final = (
     (r"\b(?:TABLE)?SAMPLE\s*[\d(]", _SAMPLE),
     (r"\bUNPIVOT\b", _UNPIVOT),
     (r"\bPIVOT\b", _PIVOT),
     (r"\bFOR\s+(?:NO\s+KEY\s+|KEY\s+)?(?:UPDATE|SHARE)\b", _LOCK),
-    (r"\b(?:SORT|CLUSTER|DISTRIBUTE)\s+BY\b", "Rows are sorted by ORDER BY alone"),
+    (
+        r"\b(?:SORT|CLUSTER|DISTRIBUTE)\s+BY\b",
+        "SORT BY, CLUSTER BY and DISTRIBUTE BY are not supported: use ORDER BY",
+    ),
     (
         r"\bFOR\s+(?:VERSION|TIMESTAMP|SYSTEM_(?:VERSION|TIME))\b(?!\s+AS\s+OF)",
-        "FOR VERSION is followed by AS OF",
+        "FOR VERSION must be followed by AS OF",
     ),
-    (r"\|>", "Pipes are not supported: write subqueries in FROM, or WITH"),
     (r"\bWITH\s+(?:ROLLUP|CUBE|TOTALS)\b", _TOTALS),
 )
 
@@ -100,6 +104,9 @@ def refuse_unread(text: SqlText) -> None:
     Raises:
         UnsupportedError: it may.
     """
+    if PIPE in text.words:
+        place = text.start(text.words.index(PIPE))
+        raise UnsupportedError(PlacedMessage(text.sql, place, _PIPES))
     for pattern, message in _UNREAD:
         found = re.search(pattern, text.sql, re.IGNORECASE | re.DOTALL)
         if found is not None:

@@ -66,7 +66,7 @@ _BEFORE_QUERIES: Final = re.compile(
     r"\s*(?:EXPLAIN|DESCRIBE|DESC)\b(?:\s+(?:ANALYZE|VERBOSE|FORMAT\s+\w+))*\s+(?=SELECT|WITH|\(|VALUES)",
     re.IGNORECASE,
 )
-_PIPE: Final = "|>"
+PIPE: Final = "|>"
 """Syntax that sqlglot reads as another one: pipes lose the names of relations."""
 _LOST: Final = ("pivots", "hints", "sort", "cluster", "distribute")
 """Parts of a query that are read, and not written."""
@@ -445,10 +445,12 @@ def parse_query(
         slots: first token of each parameter -> its ordinal, from 0; those written as ? get numbers by it.
     """
     sql = query if isinstance(query, str) else query.sql
-    if _PIPE in sql or (not first and _QUERY.match(sql) is None):
+    if not first and _QUERY.match(sql) is None:
         return None
     try:
         text = tokenize(query) if isinstance(query, str) else query
+        if PIPE in text.words:
+            return None
         trees = _DIALECT.parser().parse(read_tokens(text, first, slots), sql)
     except (LanceGatewayError, SqlglotError, ValueError, RecursionError):
         return None

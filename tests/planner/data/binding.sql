@@ -339,3 +339,7 @@ WITH RECURSIVE r (n) AS (VALUES (1), (10) UNION ALL SELECT n + 1 FROM r WHERE n 
 --
 WITH RECURSIVE r(n) AS (SELECT * FROM (VALUES (1), (10)) AS _values UNION ALL SELECT n + 1 FROM r WHERE n < 3) SELECT n FROM r
 
+## marks of pipes in texts, names and comments
+SELECT '|>' AS x, id AS "a |> b" FROM orders -- |> WHERE
+--
+SELECT '|>' AS x, id AS "a |> b" FROM "orders#1" AS "orders"
