@@ -5,7 +5,8 @@
 
 DataFusion then sees one leaf per reference, and its optimizer pushes the conjuncts of each reference into its
 leaf. Names that DataFusion resolves itself (CTEs, table functions, information_schema, the schema `system`)
-are not changed. A text that sqlglot does not read is left to DataFusion, which says what is wrong with it.
+are not changed. A statement that sqlglot cannot parse is passed to DataFusion, which reports the syntax
+error.
 """
 
 from __future__ import annotations
@@ -146,7 +147,7 @@ def bind(
 
 @dataclass(frozen=True, slots=True)
 class _Bound:
-    """The text of a statement for DataFusion, and what its query is; the root is None without a query."""
+    """The text of a statement for DataFusion and the tree of its query; the root is None without a query."""
 
     text: str
     root: exp.Query | None = None
@@ -171,7 +172,7 @@ class _Binder:
         self._sites = 0  # number of table references, those of views once per expansion
 
     def list_by_query(self, text: SqlText) -> SqlText:
-        """Return the query that gives what SHOW shows; other texts as they are."""
+        """Return the query that a SHOW statement is equivalent to; other statements unchanged."""
         if text.words[0] == "SHOW" and text.words[1] in LISTED:
             return list_by_query(text)
         if not shows_table(text):
@@ -295,7 +296,7 @@ class _Binder:
         return key_query
 
     def _keep_vector(self, numbers: list[float]) -> exp.Expr:
-        """Keep a long vector as a constant, and return the expression that stands for it."""
+        """Keep a long vector as a constant, and return the expression that refers to it."""
         self.vectors.append(tuple(numbers))
         return parse_expression(f"CAST(${VECTOR}{len(self.vectors)} AS DOUBLE[])")
 
@@ -461,7 +462,7 @@ def _find_start(relation: exp.Expr) -> int:
 
 
 def _find_token(text: SqlText, node: exp.Expr) -> int:
-    """Return the token of a text with which an expression ends that is one word of it."""
+    """Return the token of an expression of one word."""
     return bisect_left(text.tokens, int(node.meta["start"]), key=lambda token: token.start)
 
 

@@ -53,7 +53,7 @@ def rewrite_distances(
     Args:
         tree: of a query.
         find_vectors: returns the names of columns that hold vectors; called only if needed.
-        keep: keeps a long vector, and returns the expression that stands for it.
+        keep: keeps a long vector as a constant, and returns the expression that refers to it.
 
     Raises:
         InvalidInputError: an operand is not a single value, or a text is not a vector.

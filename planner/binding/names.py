@@ -185,7 +185,7 @@ class StatementNames:
         Args:
             parts: of the name.
             place: makes errors about the name.
-            trail: the views in which it stands.
+            trail: the views that contain the name.
 
         Raises:
             LanceGatewayError: the name does not exist; the message names the view in which it stands.

@@ -83,6 +83,6 @@ def classify_statement(text: SqlText) -> tuple[StatementKind, int | None]:
 
 
 def find_prefix(text: SqlText, start: int) -> str:
-    """Return what stands before the query, without the format that DataFusion lacks."""
+    """Return the words before the query, without an EXPLAIN format that DataFusion lacks."""
     end = start - 2 if text.words[:start][-2:] == _AS_JSON else start
     return "".join(f"{token.text} " for token in text.tokens[:end])

@@ -24,9 +24,9 @@ from lance_gateway.planner.sql.tree.dialect import parse_query
 
 _FOLLOWS: Final = re.compile(r"\bfollow\s*(?:=>|:=|=)\s*true\b", re.IGNORECASE)
 _CLAUSES: Final = frozenset({"expressions", "from_", "where"})
-"""What a statement that follows a table may have."""
+"""The clauses that a statement that follows a table can have."""
 _NOWHERE: Final = (exp.Window, exp.Parameter, exp.Placeholder, exp.Subquery, exp.SetOperation)
-"""What may stand nowhere in it."""
+"""Expressions that are not supported anywhere in such a statement."""
 
 
 @dataclass(frozen=True, slots=True)

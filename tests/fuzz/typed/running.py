@@ -36,10 +36,19 @@ from tests.fuzz.typed.answers import (
 from tests.fuzz.typed.expressions import Call, Drawer, Leaf, Node, Rendering, bind, leaves_of, shrunk
 from tests.fuzz.typed.judges import Duck, Postgres, RefusedError
 from tests.fuzz.typed.known import known
-from tests.fuzz.typed.lake import KEY, OTHER, ROWS, STATES, TABLE, Column, Lake
+from tests.fuzz.typed.lake import KEY, OTHER, ROWS, STATES, TABLE, Lake
 from tests.fuzz.typed.operators import CLASS_OF, OPERATORS, Operator
 from tests.fuzz.typed.places import LAST, PLACES, Place
 from tests.fuzz.typed.report import Mismatch, Report
+from tests.fuzz.typed.statements import (
+    Asked,
+    Placed,
+    Statement,
+    cells_of,
+    column_of,
+    digits_of,
+    is_computed,
+)
 from tests.fuzz.typed.types import TYPES
 from tests.support.judging.principals import create_principal
 from tests.support.processes.writer_process import WriterProcess
@@ -66,8 +75,6 @@ _PEOPLE = (
     "struct",
     "map",
 )
-_GROWING = re.compile(r"(?:exp|sin|cos|tan|cot|log\w*|ln)h?\(|\^")
-"""Functions whose result differs more than what it is computed from, of large numbers or near 0."""
 _NAMES = r"\d+|'[^']*'|\"[^\"]*\""
 _FAULTS = re.compile(
     r"internal|panic|physical plan|schema error|non-nullable|sanity|optimizer|\bbug\b", re.IGNORECASE
@@ -131,48 +138,6 @@ class Machine:
         return report
 
 
-@dataclass
-class _Statement:
-    """A statement, which is prepared when it is asked first."""
-
-    sql: str
-    parameters: Sequence[pa.Scalar] = ()
-    access: Access = FULL_ACCESS
-    prepared: Any = None
-
-
-@dataclass(frozen=True)
-class _Placed:
-    """An expression in a place.
-
-    Attributes:
-        statement: The place's.
-        again: The one that gives the same rows, where the place has such.
-        values: Of the expression.
-        key: That is written in the statement.
-    """
-
-    node: Call
-    place: Place
-    statement: _Statement
-    again: _Statement | None
-    values: dict[int, Any]
-    key: int
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """An expression with its values.
-
-    Attributes:
-        arrow: The type of the values.
-    """
-
-    node: Call
-    values: dict[int, Any]
-    arrow: pa.DataType
-
-
 class _Asking:
     """The statements that are asked of one lake."""
 
@@ -201,14 +166,14 @@ class _Asking:
         )
         self._templates = "; ".join(("SELECT {e}", *(one.sql for one in machine.places)))
         self._pairs: list[tuple[Leaf, Operator]] = []
-        self._selected: list[tuple[_Statement, list[_Asked]]] = []
-        self._refused: list[tuple[_Statement, Call]] = []
-        self._placed: list[_Placed] = []
+        self._selected: list[tuple[Statement, list[Asked]]] = []
+        self._refused: list[tuple[Statement, Call]] = []
+        self._placed: list[Placed] = []
         self._planned = PER_LAKE
         duck.set_rows(self._lake.columns, self._lake.rows)
         if machine.postgres is not None:
             machine.postgres.set_rows(self._lake.columns, self._lake.rows)
-        cells = [_cells(self._lake.rows, one) for one in self._lake.columns]
+        cells = [cells_of(self._lake.rows, one) for one in self._lake.columns]
         names = [one.name for one in self._lake.columns]
         keys = self._lake.rows.column(KEY).to_pylist()
         self._rows = {key: dict(zip(names, row, strict=True)) for key, *row in zip(keys, *cells, strict=True)}
@@ -296,7 +261,7 @@ class _Asking:
 
     # Asking
 
-    def _run(self, statement: _Statement) -> pa.Table:
+    def _run(self, statement: Statement) -> pa.Table:
         """Return the rows of a statement, or how many it affects, in a transaction that does not commit."""
         self._report.counts["statements"] += 1
         engine, parameters = self._lake.engine, statement.parameters
@@ -323,7 +288,7 @@ class _Asking:
         self._report.counts["with rows"] += answer.num_rows > 0
         return answer
 
-    def _select(self, nodes: Sequence[Call], *, keeps: bool = False) -> list[_Asked | None]:
+    def _select(self, nodes: Sequence[Call], *, keeps: bool = False) -> list[Asked | None]:
         """Return the values of expressions; in halves where all together are refused.
 
         Args:
@@ -333,7 +298,7 @@ class _Asking:
         rendering = Rendering()
         texts = [rendering.text(one) for one in nodes]
         outputs = ", ".join(f"{text} AS c{index}" for index, text in enumerate(texts))
-        statement = _Statement(f"SELECT t.{KEY}, {outputs} FROM {TABLE} AS t", rendering.parameters)
+        statement = Statement(f"SELECT t.{KEY}, {outputs} FROM {TABLE} AS t", rendering.parameters)
         try:
             answer = self._run(statement)
         except RefusedError as refused:
@@ -350,13 +315,13 @@ class _Asking:
             self._selected.append((statement, asked))
         return list(asked)
 
-    def _read(self, nodes: Sequence[Call], answer: pa.Table) -> list[_Asked]:
+    def _read(self, nodes: Sequence[Call], answer: pa.Table) -> list[Asked]:
         """Return expressions with the values in an answer."""
         keys = answer.column(KEY).to_pylist()
         for node in nodes:
             self._cover(node, "SELECT")
         return [
-            _Asked(
+            Asked(
                 node,
                 dict(zip(keys, values_of(answer.column(index + 1)), strict=True)),
                 answer.schema.field(index + 1).type,
@@ -375,7 +340,7 @@ class _Asking:
 
     # Judging
 
-    def _compare_states(self, statement: _Statement, asked: Sequence[_Asked]) -> None:
+    def _compare_states(self, statement: Statement, asked: Sequence[Asked]) -> None:
         """The values are the same as in the first state."""
         state, nodes = self._state, [one.node for one in asked]
         try:
@@ -396,7 +361,7 @@ class _Asking:
                 detail = f"row {key}: {state} {one.values.get(key)!r}, base {base.values.get(key)!r}; {shown}"
                 self._add("state", node, f"SELECT of {state}", self._text(node), detail)
 
-    def _judge_by_postgres(self, asked: Sequence[_Asked | None]) -> None:
+    def _judge_by_postgres(self, asked: Sequence[Asked | None]) -> None:
         postgres = self._machine.postgres
         if postgres is None:
             return
@@ -412,7 +377,7 @@ class _Asking:
                 except UnreadableError:
                     self._report.counts["unreadable"] += 1
                     break
-                if not are_equal(value, theirs, one.arrow, digits=_digits_of(one.node)):
+                if not are_equal(value, theirs, one.arrow, digits=digits_of(one.node)):
                     detail = (
                         f"row {key}: {value!r}, {theirs!r} by postgres ({text}); {self._shown(one.node, key)}"
                     )
@@ -429,7 +394,7 @@ class _Asking:
                 return
             self._add("refused", node, "SELECT", self._text(node), message[:300])
 
-    def _judge_by_duckdb(self, asked: Sequence[_Asked | None]) -> None:
+    def _judge_by_duckdb(self, asked: Sequence[Asked | None]) -> None:
         rendering = Rendering("duckdb")
         texts = [
             (one, text) for one in asked if one is not None and (text := rendering.text(one.node)) is not None
@@ -443,13 +408,13 @@ class _Asking:
         for one, text, answers in _in_batches(answer, texts, self._report.counts):
             self._report.counts["judged by duckdb"] += 1
             for key, value in one.values.items():
-                if not are_equal(value, answers[key], one.arrow, digits=_digits_of(one.node)):
+                if not are_equal(value, answers[key], one.arrow, digits=digits_of(one.node)):
                     shown = self._shown(one.node, key)
                     detail = f"row {key}: {value!r}, {answers[key]!r} by duckdb ({text}); {shown}"
                     self._add("duckdb", one.node, "SELECT", self._text(one.node), detail)
                     break
 
-    def _judge_constants(self, asked: _Asked) -> None:
+    def _judge_constants(self, asked: Asked) -> None:
         """With a row's values in the place of columns, the expression has that row's value."""
         key = self._rng.choice(list(asked.values))
         bound = bind(asked.node, self._rows[key])
@@ -459,7 +424,7 @@ class _Asking:
         sql = f"SELECT {rendering.text(bound)} AS v"
         self._cover(asked.node, "constant")
         try:
-            answer = self._run(_Statement(sql, rendering.parameters))
+            answer = self._run(Statement(sql, rendering.parameters))
         except RefusedError as refused:
             self._refuse(asked.node, str(refused), sql, "constant")
             self._add("constant: refused", asked.node, "constant", sql, str(refused)[:300])
@@ -474,7 +439,7 @@ class _Asking:
                 f"{value!r}, and {asked.values[key]!r} in row {key}: {self._text(asked.node)}",
             )
 
-    def _judge_places(self, asked: _Asked, aims: Sequence[Place]) -> None:
+    def _judge_places(self, asked: Asked, aims: Sequence[Place]) -> None:
         fitting = [
             one
             for one in self._machine.places
@@ -482,7 +447,7 @@ class _Asking:
         ]
         there = {str(one) for one in asked.values.values()}
         has_zeros = there >= {"0.0", "-0.0"}
-        has_signs = "NaN" in there and _is_computed(asked.node)
+        has_signs = "NaN" in there and is_computed(asked.node)
         chosen = self._rng.sample(fitting, min(_PLACES_OF_EXPRESSION, len(fitting)))
         for place in aims or chosen:
             before = self._report.statements
@@ -493,12 +458,12 @@ class _Asking:
             if aims and self._report.statements == before:
                 self._aims.give_back(asked.node, [place])
 
-    def _judge_place(self, asked: _Asked, place: Place) -> None:
+    def _judge_place(self, asked: Asked, place: Place) -> None:
         placed = self._write(asked.node, place, self._rng.randrange(ROWS), asked.values)
         if placed is not None and self._judge_again(placed):
             self._placed.append(placed)
 
-    def _judge_again(self, placed: _Placed) -> bool:
+    def _judge_again(self, placed: Placed) -> bool:
         """Run a statement, and add the mismatch if its rows are wrong; return whether it is answered."""
         is_answered, detail = self._differs(placed)
         if detail is not None:
@@ -512,7 +477,7 @@ class _Asking:
 
     def _write(
         self, node: Call, place: Place, key: int, values: dict[int, Any], partner: Node | None = None
-    ) -> _Placed | None:
+    ) -> Placed | None:
         """Write an expression in a place; return None if it is not written there."""
         rendering = Rendering(qualifier=place.qualifier.format(t=TABLE))
         right = Rendering(qualifier="r.", parameters=rendering.parameters)
@@ -524,7 +489,7 @@ class _Asking:
             "e": rendering.text(node),
             "l": "",
             "r": "",
-            "c": _column_of(node),
+            "c": column_of(node),
         }
         if (
             place.is_condition
@@ -540,11 +505,11 @@ class _Asking:
         access: Access = FULL_ACCESS
         if place.name == "policy":
             access = create_principal(**{TABLE: TableAccess(str(names["e"]), {}, frozenset())})
-        statement = _Statement(place.sql.format(**names), rendering.parameters, access)
-        again = _Statement(place.same_as.format(**names), rendering.parameters) if place.same_as else None
-        return _Placed(node, place, statement, again, values, key)
+        statement = Statement(place.sql.format(**names), rendering.parameters, access)
+        again = Statement(place.same_as.format(**names), rendering.parameters) if place.same_as else None
+        return Placed(node, place, statement, again, values, key)
 
-    def _differs(self, placed: _Placed) -> tuple[bool, str | None]:
+    def _differs(self, placed: Placed) -> tuple[bool, str | None]:
         """Return whether a statement is answered, and how its rows differ from those that it must give."""
         node, place, values = placed.node, placed.place, placed.values
         self._cover(node, place.name)
@@ -583,7 +548,7 @@ class _Asking:
         more = f"; by {placed.again.sql}" if placed.again is not None else ""
         return True, f"unexpected {extra[:3]}, missing {missing[:3]} of {len(wanted)} rows{shown}{more}"
 
-    def _is_refused(self, statement: _Statement | None) -> bool:
+    def _is_refused(self, statement: Statement | None) -> bool:
         """Return whether the statement with the same rows, or with the same refusals, is refused, too."""
         if statement is None:
             return False
@@ -604,7 +569,7 @@ class _Asking:
                 return made
         return None
 
-    def _shrink(self, placed: _Placed, detail: str) -> tuple[Call, str, str]:
+    def _shrink(self, placed: Placed, detail: str) -> tuple[Call, str, str]:
         """Return the smallest expression found that fails in that place, its statement, and how it fails."""
         counts = self._report.counts.copy()
         node, sql = placed.node, placed.statement.sql
@@ -687,42 +652,11 @@ class _Asking:
             self._machine.tell(one)
 
 
-def _column_of(node: Node) -> str:
-    """Return the first column that an expression reads."""
-    return next((leaf.column for leaf in leaves_of(node) if leaf.column), "")
-
-
-def _is_computed(node: Node) -> bool:
-    """Return whether arithmetic may have made a NaN with a sign."""
-    return isinstance(node, Call) and (
-        node.operator.gives == "number" or any(map(_is_computed, node.operands))
-    )
-
-
-def _digits_of(node: Node) -> float:
-    """How exact other engines are: REAL is widened sooner or later, and quotients have some digits."""
-    text = Rendering().text(node)
-    is_short = "REAL" in text or any(
-        leaf.type is not None and leaf.type.name in {"float", "vector"} for leaf in leaves_of(node)
-    )
-    if " / " in text or "pow" in text or (is_short and _GROWING.search(text)):
-        return 1e-3
-    return 1e-6 if is_short else 1e-13
-
-
-def _cells(rows: pa.Table, column: Column) -> list[Any]:
-    """The cells as the values of a type are written."""
-    cells = rows.column(column.name)
-    if pa.types.is_timestamp(cells.type):
-        return cells.cast(pa.int64()).to_pylist()
-    return values_of(cells) if pa.types.is_nested(cells.type) else cells.to_pylist()
-
-
 def _in_batches(
     answer: Callable[[Sequence[str]], dict[int, list[Any]]],
-    texts: Sequence[tuple[_Asked, str]],
+    texts: Sequence[tuple[Asked, str]],
     counts: Counter[str],
-) -> Iterator[tuple[_Asked, str, dict[int, Any]]]:
+) -> Iterator[tuple[Asked, str, dict[int, Any]]]:
     """Yield what another engine says of each expression; those that it refuses are left out."""
     try:
         found = answer([text for _, text in texts]) if texts else {}
