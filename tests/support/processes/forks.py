@@ -42,9 +42,9 @@ class CommandProcess:
         with ours, theirs:
             child = _start_template().start(None, theirs)
             channel = Channel(ours)
-            channel.send((list(arguments), dict(environment or os.environ), str(Path.cwd())))
+            options = (list(arguments), dict(environment or os.environ), str(Path.cwd()))
+            channel.send(options, *(writing for _, writing in pipes))
             for _, writing in pipes:
-                channel.send(None, writing)
                 os.close(writing)
             channel.receive()
         self.pid = child.pid
@@ -114,7 +114,6 @@ def run_program(_: None, control: socket.socket) -> NoReturn:
     with open(os.devnull) as nothing:  # noqa: PTH123
         os.dup2(nothing.fileno(), 0)
     for number in (1, 2):
-        channel.receive()
         descriptor = channel.take_descriptor()
         os.dup2(descriptor, number)
         os.close(descriptor)
