@@ -130,8 +130,8 @@ MEANT: Sequence[Known] = (
     Known(
         "`u = '1.1'` of a `BIGINT UNSIGNED`",
         "refused",
-        "uint64_.*'",
-        r"Cannot cast string '.*' to value of UInt64",
+        r"uint64_.*'|round\(.*int\d",
+        r"Cannot cast string '.*' to value of U?Int",
     ),
     Known(
         "`u = '1.1'` of a `BIGINT UNSIGNED`",
@@ -165,12 +165,21 @@ MEANT: Sequence[Known] = (
         r"[-+*/%^] \(*'|'\)* [-+*/%^]|-\(*'|(?<=\w)(?<!CAST)\([^()]*'-?[\d.]+'",
         "type|types|not supported|not implemented|coerc|comparable|Unary operator",
     ),
+    Known(
+        "`'2024-07-01 12:00+02'::TIMESTAMP`",
+        "postgres",
+        r"(?=.*'\d{4}-\S+ [\d:.]+[+-]\d\d)(?=.*timestamp_(s|ms|us|ns)_[xy])",
+    ),
+    Known("`array_to_string` of structs", "refused", r"array_to_string\(.*list_struct", "not implemented"),
     Known("timestamps of seconds beside finer ones", "refused", "", "UnsupportedError"),
     Known(
         "far dates and nanoseconds",
         "refused|place|constant|state",
         text=r"timestamp_ns_|TIMESTAMP\(9\)",
         detail="instants before 1678",
+    ),
+    Known(
+        "far dates and nanoseconds", "place (JOIN VALUES|IN subquery)", r"'\d{4}-\d\d-", "instants before 1678"
     ),
 )
 """What stays; docs/sql.md has a row for each reason."""

@@ -151,6 +151,7 @@ def test_a_filter_of_which_storage_says_all(ask: Ask):
         ("NULL", 0),
         ("1 = 1", 10),
         ("id = 9", 1),
+        ("id = CAST(9 AS BIGINT) AND CAST(9 AS BIGINT) = id", 1),
         ("id IN (0, 7) -- two of them", 2),
         ("id IN (0, 7) AND length(note) > 0", 2),
         ("amount % 2 = 0", 2),
