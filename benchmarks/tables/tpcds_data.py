@@ -1,13 +1,13 @@
 """Data and queries of TPC-DS, by DuckDB's extension.
 
-The extension fits one version of DuckDB alone, which is not the one of this project. Both are installed in an
-environment of their own.
+The extension fits one version of DuckDB alone, which is not the one of this project. Both are installed in a
+folder of their own.
 """
 
 import json
+import os
 import subprocess
 import sys
-import venv
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,15 +75,13 @@ class TpcdsData:
         if (self.home / _QUERIES).exists():
             return
         self.home.mkdir(parents=True, exist_ok=True)
-        environment = self.home.parent / "tpcds-environment"
-        python = environment / "bin" / "python"
-        if not python.exists():
-            venv.create(environment, with_pip=True)
+        packages = self.home.parent / "tpcds-packages"
         for arguments in (
-            ["-m", "pip", "install", "--quiet", *_PACKAGES],
+            ["-m", "pip", "install", "--quiet", "--no-compile", "--target", str(packages), *_PACKAGES],
             ["-c", _SCRIPT, str(self.home), str(self.scale)],
         ):
-            subprocess.run([python, *arguments], check=True, stdout=sys.stderr)
+            variables = {**os.environ, "PYTHONPATH": str(packages)}
+            subprocess.run([sys.executable, *arguments], check=True, stdout=sys.stderr, env=variables)
 
 
 def _mark_key(name: str, rows: pa.Table) -> pa.Table:

@@ -16,6 +16,7 @@ from lance_gateway.gateway.server import GatewayServer
 from lance_gateway.memwal.writing import WriteOptions
 from lance_gateway.planner.engine import QueryEngine
 from lance_gateway.planner.tables.state.catalog import Catalog
+from tests.support.sampling import sample
 
 pytestmark = pytest.mark.slow
 STATEMENTS = [
@@ -109,7 +110,7 @@ def make_array(value: Any) -> pa.Array:
 
 
 @pytest.mark.parametrize("bind", [bind_as_python, bind_as_frames])
-@pytest.mark.parametrize("statement", STATEMENTS)
+@pytest.mark.parametrize("statement", sample(STATEMENTS, 120))
 def test_a_bound_value_is_as_a_literal(
     connection: Any, statement: str, bind: Callable[[list[Any]], Any]
 ) -> None:

@@ -57,6 +57,7 @@ def test_the_answer_to_an_append_is_lost(s3: FailingS3):
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_the_answer_to_an_append_before_another_is_lost(s3: FailingS3):
     """What comes behind an entry that is there twice is read, too."""
     fourth = "/wal/0010"  # bits of the position in reverse
@@ -65,6 +66,7 @@ def test_the_answer_to_an_append_before_another_is_lost(s3: FailingS3):
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_the_answer_to_a_flush_is_lost(s3: FailingS3):
     """Lance finds a version there, its own, and writes another one, which lists the generation twice."""
     third = "/manifest/1100"  # bits of the version in reverse

@@ -71,6 +71,7 @@ def test_any_call_may_fail(root: Path):
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_any_answer_may_be_lost(root: Path):
     """Of the others that write."""
     _fail_calls(root, "after", lambda number, name: name.startswith("put") and number % 2 == 1)

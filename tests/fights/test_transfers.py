@@ -57,6 +57,7 @@ class Client:
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_transfers_between_accounts_of_one_region(
     root: Path, open_gateways: Callable[..., list[EngineGateway]]
 ):

@@ -141,6 +141,7 @@ def test_two_hundred_connections(fuzzed: Target) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_a_hundred_drivers_at_once(fuzzed: Target) -> None:
     """Each prepares, binds and reads; nothing that they prepared stays."""
     with fuzzed.unharmed(), ExitStack() as stack, ThreadPoolExecutor(16) as pool:

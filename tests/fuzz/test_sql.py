@@ -50,16 +50,11 @@ def run(
 
 
 @pytest.mark.slow
-def test_some_statements(writers: WriterProcess) -> None:
-    report = run(writers, seed=1, statements=60, per_lake=60)
-    assert report.tally.counts["duckdb"] > 25, str(report)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", [11, *(pytest.param(seed, marks=pytest.mark.soak) for seed in (12, 13))])
 def test_known_seeds(writers: WriterProcess, seed: int) -> None:
     """The same statements in every run: what fails here is due to what was changed."""
-    run(writers, seed, statements=250, per_lake=125)
+    report = run(writers, seed, statements=250, per_lake=125)
+    assert report.tally.counts["duckdb"] > 100, str(report)
 
 
 @pytest.mark.soak

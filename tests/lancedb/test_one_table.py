@@ -26,6 +26,7 @@ from lance_gateway.pipeline.merging import merge
 from tests.lancedb.both import KEY, KINDS, SCHEMA, TENANTS, Both, Kind
 from tests.support.lake.ingesting import Batch, build_table
 from tests.support.lake.tables import key_field
+from tests.support.sampling import sample
 
 Making = Callable[..., Both]
 
@@ -48,7 +49,7 @@ def test_whoever_writes_first_both_write_the_same_regions(both: Making, kind: Ki
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", sample(KINDS, 1))
 def test_the_gateway_updates_deletes_and_merges_what_lancedb_wrote(both: Making, kind: Kind):
     table = both(kind)
     for tenant in TENANTS:
@@ -71,7 +72,7 @@ def test_the_gateway_updates_deletes_and_merges_what_lancedb_wrote(both: Making,
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", sample(KINDS, 1))
 def test_merging_and_cleaning_change_nothing(both: Making, kind: Kind):
     table = both(kind)
     for turn in range(3):
@@ -93,7 +94,7 @@ def test_merging_and_cleaning_change_nothing(both: Making, kind: Kind):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", sample(KINDS, 1))
 def test_lancedb_reads_and_writes_a_table_whose_key_upkeep_has_indexed(both: Making, kind: Kind, root: Path):
     table = both(kind)
     built: list[tuple[str, ...]] = []
@@ -137,7 +138,7 @@ def test_a_region_that_anybody_named_is_not_pruned(both: Making):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", sample(KINDS, 1))
 def test_any_order_of_writes_and_jobs(both: Making, kind: Kind):
     draw = random.Random(kind)
     table = both(kind, rows={("ann", 0): 0, ("bob", 1): 0})
@@ -190,7 +191,7 @@ def test_a_table_that_the_gateway_made_is_written_by_both(both: Making):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", sample(KINDS, 1))
 def test_batches_of_spark_find_the_regions_of_lancedb(both: Making, kind: Kind):
     table = both(kind)
     for tenant in TENANTS:

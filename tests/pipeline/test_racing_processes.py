@@ -87,6 +87,7 @@ def _is_all_in_the_base(table: LakeTable, gateways: list[EngineGateway]) -> None
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_registers_stay_linearizable_among_racing_jobs(root: Path):
     race(root, rounds=30)
 

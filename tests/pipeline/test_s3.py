@@ -117,6 +117,7 @@ def _is_merged_by_the_next_run(gateway: EngineGateway, table: LakeTable) -> None
     assert not any(one.pending for one in TableState.read(table).regions.values())
 
 
+@pytest.mark.soak
 def test_a_merge_is_throttled(failing: FailingS3, pending: tuple[EngineGateway, LakeTable]):
     """From some request on there is no other answer, however often one asks."""
     gateway, table = pending

@@ -179,7 +179,10 @@ MEANT: Sequence[Known] = (
         detail="instants before 1678",
     ),
     Known(
-        "far dates and nanoseconds", "place (JOIN VALUES|IN subquery)", r"'\d{4}-\d\d-", "instants before 1678"
+        "far dates and nanoseconds",
+        "place (JOIN VALUES|IN subquery)",
+        r"'\d{4}-\d\d-",
+        "instants before 1678",
     ),
 )
 """What stays; docs/sql.md has a row for each reason."""

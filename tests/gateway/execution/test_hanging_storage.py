@@ -108,6 +108,7 @@ def test_a_call_ends_at_the_deadline_of_its_statement(
         CALLS[name](client, table, SHORT)
 
 
+@pytest.mark.soak
 def test_get_schema_ends_at_the_deadline_of_its_statement(
     store: ObjectStore, client: flight.FlightClient, table: str
 ):
@@ -128,6 +129,7 @@ def test_a_stream_ends_at_the_deadline_of_its_statement(
             reader.do_get(info.endpoints[0].ticket).read_all()
 
 
+@pytest.mark.soak
 def test_binding_ends_at_the_deadline_of_its_statement(
     store: ObjectStore, client: flight.FlightClient, table: str
 ):
@@ -161,6 +163,7 @@ def test_a_write_that_has_begun_is_in_doubt_and_may_be_sent_again(
     assert rpc.query(client, f"SELECT id FROM {name} ORDER BY id")["id"].to_pylist() == [1, 2]
 
 
+@pytest.mark.soak
 def test_a_bulk_load_ends_at_its_deadline(store: ObjectStore, client: flight.FlightClient, table: str):
     options = sql.CommandStatementIngest.TableDefinitionOptions
     command = sql.CommandStatementIngest(
@@ -207,6 +210,7 @@ def test_statements_that_wait_are_listed_and_killed_while_others_are_answered(
         assert (row["state"], row["phase"]) == ("cancelled", "planning")
 
 
+@pytest.mark.soak
 def test_a_statement_whose_client_left_ends(store: ObjectStore, client: flight.FlightClient, table: str):
     text = f"SELECT min(id) FROM {table}"
     with store.stopped():
@@ -216,6 +220,7 @@ def test_a_statement_whose_client_left_ends(store: ObjectStore, client: flight.F
         assert row["phase"] == "planning"
 
 
+@pytest.mark.soak
 def test_the_store_is_asked_again_as_soon_as_it_is_back(
     store: ObjectStore, client: flight.FlightClient, table: str
 ):
@@ -232,12 +237,14 @@ def test_the_store_is_asked_again_as_soon_as_it_is_back(
     assert waiting.error is None
 
 
+@pytest.mark.soak
 def test_a_store_that_gives_no_answer_to_lance_is_unavailable_and_no_damage(store: ObjectStore, table: str):
     options = {**store.options, **StorageLimits(1, 10, 10).complete({})}
     with store.stopped(), pytest.raises(UnavailableError, match="storage is reachable"):
         open_base_table(table, Storage.open(f"s3://{BUCKET}/{table}.lance", options), None, None)
 
 
+@pytest.mark.soak
 def test_storage_gives_up_where_a_statement_may_run_for_ever(
     store: ObjectStore, table: str, monkeypatch: pytest.MonkeyPatch
 ):

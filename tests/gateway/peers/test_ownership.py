@@ -270,6 +270,7 @@ class _RawWriter:
 @pytest.mark.slow
 class TestStorms:
     @pytest.mark.parametrize("policy", [CLAIM, FORWARD])
+    @pytest.mark.soak
     def test_gateways_without_hold_time_and_a_raw_writer(
         self, root: Path, opened: Open, policy: OwnershipPolicy
     ) -> None:
@@ -286,6 +287,7 @@ class TestStorms:
         assert set(ids) <= {one for one in gateways[1].ids() if one < 1_000_000}
         assert len([one for one in gateways[2].ids() if one < 1_000_000]) == len(ids) + 1
 
+    @pytest.mark.soak
     def test_a_hold_time_keeps_claims_few(self, root: Path, opened: Open) -> None:
         make_table(root, buckets=2)
         gateways = [opened(CLAIM, hold_ms=250) for _ in range(3)]

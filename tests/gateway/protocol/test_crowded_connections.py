@@ -33,6 +33,7 @@ _BEGINNINGS = (
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_hundreds_of_half_connections_leave_descriptors_for_others(lake: Path) -> None:
     http = str(find_free_port())
     options = ("--http-port", http, "--set", "observability.http_connections=20")

@@ -26,6 +26,7 @@ from tests.gateway.protocol.test_errors import assert_clean
 from tests.planner.parts_table import write
 from tests.support.lake.tables import unpartitioned
 from tests.support.processes.writer_process import WriterProcess
+from tests.support.sampling import sample
 
 # Names that object stores and Rust write in their own ways.
 SECRET = "sécret +1% 'root'"
@@ -170,7 +171,7 @@ DAMAGES = (cut, garble, empty, Path.unlink, replace_by_directory)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("damage", sample(DAMAGES, 2))
 def test_broken_tables_say_nothing_of_the_root(
     root: Path, tmp_path: Path, damage: Callable[[Path], None]
 ) -> None:

@@ -27,6 +27,7 @@ from tests.support.processes.servers import GatewayProcess, fetch, open_connecti
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.soak
 def test_copies_follow_all_writers_through_merges_and_the_death_of_a_gateway(root: Path) -> None:
     follow_and_write(root, seed=1, writes=20)
 

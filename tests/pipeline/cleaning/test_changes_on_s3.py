@@ -61,6 +61,7 @@ def gateways(s3_location: Location) -> Iterator[tuple[EngineGateway, EngineGatew
         each.close()
 
 
+@pytest.mark.soak
 def test_changes_are_told_until_they_are_cleaned_up(
     s3_location: Location, gateways: tuple[EngineGateway, EngineGateway]
 ) -> None:

@@ -262,6 +262,7 @@ def on_s3(s3_location: tuple[str, dict[str, str]]) -> Iterator[tuple[EngineGatew
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_tables_on_s3_are_cleaned(on_s3: tuple[EngineGateway, LakeTable]):
     gateway, table = on_s3
     for number in range(3):

@@ -107,6 +107,7 @@ def _stream_all(spark: SparkSession, root: Path, folder: Path, gateway: Gateway,
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_a_stream_under_queries_and_upkeep_ends_as_its_source(
     spark: SparkSession, root: Path, tmp_path: Path
 ):

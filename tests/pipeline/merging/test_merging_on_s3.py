@@ -93,6 +93,7 @@ def test_a_merge_whose_commit_is_not_answered_is_right(s3: FailingS3):
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_storage_that_is_gone_in_the_middle_is_told_of_and_the_next_merge_finishes(s3: FailingS3):
     written, _ = interrupted(s3, "complete", 10_000, None, lasts=False)
     uploads = [number for number, path in enumerate(written) if "/data/" in path]

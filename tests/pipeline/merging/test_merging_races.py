@@ -263,6 +263,7 @@ def test_an_older_version_that_is_restored_meanwhile_is_merged_into_anew(
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_a_merge_gives_up_when_the_table_never_rests(kept: MergedTable, monkeypatch: pytest.MonkeyPatch):
     kept.put(row(3, "new"), row(50, "new"))
     kept.flush()
@@ -330,6 +331,7 @@ def test_three_mergers_at_once_while_rows_are_written(kept: MergedTable):
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_mergers_in_processes_of_their_own(root: Path, kept: MergedTable):
     for turn in range(4):
         kept.put(*(row(one, f"turn {turn}") for one in range(turn, 20, 2)))

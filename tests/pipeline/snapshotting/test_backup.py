@@ -395,6 +395,7 @@ def test_all_tables_with_views_and_schemas(
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_on_s3(
     root: Path,
     s3_location: tuple[str, Mapping[str, str]],

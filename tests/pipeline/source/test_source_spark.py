@@ -157,6 +157,7 @@ def test_a_dataframe_is_written_and_written_again(
     }
 
 
+@pytest.mark.soak
 def test_a_stream_is_written(
     spark: "SparkSession", server: GatewayServer, load: Load, tmp_path: Path
 ) -> None:
@@ -168,6 +169,7 @@ def test_a_stream_is_written(
     assert load(table="written").where("id >= 5000").count() == 5
 
 
+@pytest.mark.soak
 def test_a_stream_of_changes_is_told_once_through_failures_and_restarts(
     spark: "SparkSession", server: GatewayServer, load: Load, tmp_path: Path
 ) -> None:

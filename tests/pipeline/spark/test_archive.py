@@ -30,6 +30,7 @@ def test_what_executors_need_and_nothing_that_spark_brings_or_tests_want():
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_its_python_runs_without_the_one_that_packed_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     small = {name: metadata.distribution(name) for name in ("lance-gateway", "idna")}
     monkeypatch.setattr(archives, "find_distributions", lambda: small)

@@ -11,6 +11,7 @@ from lance_gateway.planner.engine import QueryEngine
 from tests.planner.search.sources.replayed import DIMENSION, Ask, ReplayedTable, asking
 from tests.support.lake.tables import Row
 from tests.support.processes.writer_process import WriterProcess
+from tests.support.sampling import sample
 
 pytestmark = pytest.mark.slow
 
@@ -59,7 +60,7 @@ def by_gateway(table: ReplayedTable, ask: Ask, metric: str) -> Callable[[list[fl
     return search
 
 
-@pytest.mark.parametrize("kind", INDEXES)
+@pytest.mark.parametrize("kind", sample(INDEXES, 3))
 def test_default_settings_find_the_neighbours_wherever_they_are(
     root: Path, writers: WriterProcess, open_engine: Callable[[Path], QueryEngine], kind: str
 ):

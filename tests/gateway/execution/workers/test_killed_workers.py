@@ -121,6 +121,7 @@ def test_long_histories(tmp_path: Path, seed: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_what_workers_are_forked_from_is_started_again(tmp_path: Path) -> None:
     with GatewayProcess(tmp_path, "--set", "server.workers=1") as gateway:
         front = psutil.Process(gateway.pid)

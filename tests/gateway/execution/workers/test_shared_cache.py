@@ -168,6 +168,7 @@ def await_quiet(read_totals: Callable[[], Totals], is_enough: Callable[[Totals],
     return known
 
 
+@pytest.mark.soak
 def test_a_table_made_anew_with_the_same_files_shows_its_own_rows(
     root: Path, open_gateway: Callable[..., GatewayProcess]
 ) -> None:

@@ -93,6 +93,7 @@ def test_a_table_becomes_fresh_while_another_process_writes(
     assert page.list_complaints() == []
 
 
+@pytest.mark.soak
 def test_cleaning_shows_what_it_would_remove_and_removes_that(
     driver: webdriver.Chrome, worked_on: tuple[Site, LsmTable]
 ) -> None:

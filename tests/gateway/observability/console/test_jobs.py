@@ -165,6 +165,7 @@ class TestWhatTheyDo:
         assert list_versions(run(browser, "clean")) == more - shown
         assert read(browser, "orders") == _ORDERS
 
+    @pytest.mark.soak
     def test_progress_is_told_and_whoever_started_a_job_cancels_it(self, site: Site) -> None:
         olga, rita = site.log_in("olga"), site.log_in("rita")
         job = start(olga, "merge", "long")
@@ -311,6 +312,7 @@ class TestTheirEnd:
         # It may have got to the end while the gateway stopped.
         assert self._end_during_merge(folder, lambda site: site.process.stop()) < _GENERATIONS
 
+    @pytest.mark.soak
     def test_a_gateway_that_is_killed_takes_its_job_along(self, folder: Path) -> None:
         assert 0 < self._end_during_merge(folder, lambda site: site.process.kill()) < _GENERATIONS
 

@@ -12,6 +12,7 @@ from datafusion import SessionContext
 from datafusion.substrait import Producer
 
 from lance_gateway.planner.engine import QueryEngine
+from tests.support.sampling import sample
 
 Rows = list[tuple[Any, ...]]
 
@@ -180,14 +181,17 @@ def test_what_datafusion_plans_wrongly_in_a_substrait_plan(
 @pytest.mark.parametrize("key", ["id", "a", "k", "l"])
 @pytest.mark.parametrize(
     "condition",
-    [
-        "id > 3 AND id < 5",
-        "id + 1 = 5",
-        "a = id AND 3 = a",
-        "2 <= a AND 3 > a",
-        "l = 'y'",
-        "l = 'y' AND a > 2",
-    ],
+    sample(
+        [
+            "id > 3 AND id < 5",
+            "id + 1 = 5",
+            "a = id AND 3 = a",
+            "2 <= a AND 3 > a",
+            "l = 'y'",
+            "l = 'y' AND a > 2",
+        ],
+        2,
+    ),
 )
 def test_keys_are_constant_by_conditions(
     answered: Callable[[str], tuple[Rows, Rows]], condition: str, key: str, join: str

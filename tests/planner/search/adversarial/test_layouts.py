@@ -119,6 +119,7 @@ def test_every_layout_finds_what_the_replay_finds(
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_two_gateways_find_what_the_replay_finds(root: Path, writers: WriterProcess):
     """Caches of one know nothing of what the other saw."""
     with ExitStack() as stack:

@@ -35,6 +35,7 @@ def drawn(source: np.random.Generator, ids: np.ndarray, shift: int = 0) -> list[
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_the_best_of_many_matches_are_those_of_one_table(
     root: Path, writers: WriterProcess, open_engine: Callable[[Path], QueryEngine]
 ):

@@ -23,6 +23,7 @@ REFUSED = (
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_every_statement_works_or_is_refused_with_the_way_out(
     commits_location: tuple[str, dict[str, str]],
 ) -> None:
