@@ -188,7 +188,7 @@ def _number(text: str) -> float:
 
 QUERY_STARTS = frozenset({"SELECT", "WITH", "VALUES", "FROM"})
 """The words with which queries begin."""
-MAX_RELATIONS = 5000
+MAX_RELATIONS = 1000
 """The number of relations in a statement, each counted as often as it is planned."""
 _MAX_BRACKETS = 100
 _CLOSERS = {"(": ")", "[": "]", "{": "}"}

@@ -66,6 +66,12 @@ MEANT: Sequence[Known] = (
         r"decimal_\w+\)* / ",
         r": (True|False|'yes'|'no'|'two'|None), ",
     ),
+    Known(
+        "`1.10::DECIMAL(10,2) / 3`",
+        "postgres",
+        r"\w+\(.*(decimal_\w+|'price'\]|'d'\]|\.d)\)* / ",
+        r": -?0\.0, -?0\.0\d+ by",
+    ),
     Known("`power(1 / 0, NULL)`", "refused", r"\bNULL\b", "Divide by zero"),
     Known(
         "`cos(price ^ 2)`", "postgres", r"(?=.*\b(sin|cos|tan|cot)\()(?=.*(\^|power))(?=.*(decimal_|DECIMAL))"

@@ -81,9 +81,9 @@ def test_views_that_multiply_are_refused_before_they_are_planned(sql: Sql) -> No
     for number in range(8, 40):
         text = f"SELECT a.id FROM v{number - 1} a, v{number - 1} b"
         (sql.root / f"v{number}.view.sql").write_text(text)
-    with pytest.raises(InvalidInputError, match="reads more than the 5000 tables that are allowed"):
+    with pytest.raises(InvalidInputError, match="reads more than the 1000 tables that are allowed"):
         twice(40)
-    with pytest.raises(InvalidInputError, match="reads more than the 5000 tables that are allowed"):
+    with pytest.raises(InvalidInputError, match="reads more than the 1000 tables that are allowed"):
         sql("SELECT * FROM v39")
 
 
