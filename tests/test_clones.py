@@ -24,6 +24,7 @@ from lance_gateway.planner.tables.state.catalog import Catalog
 from lance_gateway.planner.writes.dml.prepared_write import WriteResult
 from tests.support.judging.results import rows_of
 from tests.support.lake.cleaning import create_late_clock
+from tests.support.sampling import sample
 
 Rows = dict[int, int]
 EVERYTHING = CleanPolicy(retain_versions=1)
@@ -160,7 +161,7 @@ KINDS: list[Any] = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", sample(KINDS, 3))
 def test_what_is_written_to_a_clone_stays(here: Lakeside, kind: Callable[[Lakeside, Path], None]) -> None:
     kind(here, here.root / "c.lance")
     here.rows["c"] = here.rows["t"]

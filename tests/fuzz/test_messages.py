@@ -17,6 +17,7 @@ from tests.fuzz.target import Target, refused
 from tests.gateway import rpc
 from tests.gateway.protocol.test_errors import assert_clean
 from tests.gateway.protocol.test_malformed import BARE_ACTIONS, COMMANDS, PACKED_ACTIONS
+from tests.support.sampling import sample
 
 GIANT = 2 << 20
 METHODS = (
@@ -144,7 +145,7 @@ GIANTS: dict[str, Callable[[], Message]] = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("what", GIANTS)
+@pytest.mark.parametrize("what", sample(GIANTS, 3))
 def test_giants(client: flight.FlightClient, what: str) -> None:
     """Megabytes where a few bytes are usual: an answer, or a refusal that does not repeat them."""
     try:

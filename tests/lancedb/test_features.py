@@ -14,6 +14,7 @@ from lance_gateway.pipeline.indexing import IndexPolicy, maintain
 from lance_gateway.pipeline.jobs.lake import LakeTable
 from lance_gateway.pipeline.merging import merge
 from tests.support.processes.gateways import EngineGateway
+from tests.support.sampling import sample
 
 pytestmark = pytest.mark.slow
 
@@ -179,7 +180,7 @@ def lake(root: Path) -> Iterator[Lakeside]:
     lake.gateway.close()
 
 
-@pytest.mark.parametrize("feature", FEATURES)
+@pytest.mark.parametrize("feature", sample(FEATURES, 5))
 def test_others_read_and_write_on(lake: Lakeside, feature: Callable[[Lakeside], str]) -> None:
     assert lake.by_pylance("t") == {key: key for key in range(1, 9)}
     # LanceDB reads flushed generations, too.

@@ -10,7 +10,7 @@ def sample(values: Iterable[Any], count: int) -> list[Any]:
     """Return parameters of a test: so many, spread evenly, for each change, and the others for the soak.
 
     Args:
-        values: of one parameter, or of several at once as `pytest.param`.
+        values: of one parameter, or of several at once as tuples or `pytest.param`.
         count: of those that every run tries.
     """
     listed = list(values)
@@ -21,4 +21,4 @@ def sample(values: Iterable[Any], count: int) -> list[Any]:
 def _leave_to_soak(value: Any) -> Any:
     if hasattr(value, "marks"):
         return pytest.param(*value.values, marks=[*value.marks, pytest.mark.soak], id=value.id)
-    return pytest.param(value, marks=pytest.mark.soak)
+    return pytest.param(*(value if isinstance(value, tuple) else (value,)), marks=pytest.mark.soak)

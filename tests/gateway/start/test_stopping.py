@@ -12,6 +12,7 @@ from lance_gateway.protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 from tests.gateway.execution.test_running_queries import ENDLESS, ENDLESS_IN_TWO_STEPS, TRICKLE, Background
 from tests.support.processes.servers import GatewayProcess
+from tests.support.sampling import sample
 
 pytestmark = pytest.mark.slow
 
@@ -52,7 +53,7 @@ def assert_idle(server: GatewayProcess) -> None:
     pytest.fail("the work goes on")
 
 
-@pytest.mark.parametrize("text", [ENDLESS, ENDLESS_IN_TWO_STEPS, SORTED, GROUPED])
+@pytest.mark.parametrize("text", sample([ENDLESS, ENDLESS_IN_TWO_STEPS, SORTED, GROUPED], 2))
 def test_when_an_operator_stops_it(server: GatewayProcess, client: flight.FlightClient, text: str) -> None:
     background = Background(client, text)
     rpc.query(client, f"KILL QUERY '{running(client, text)}'")

@@ -64,6 +64,7 @@ def await_opened(gateway: GatewayProcess) -> None:
 
 
 @pytest.mark.parametrize("workers", [pytest.param(0, marks=pytest.mark.soak), 2])
+@pytest.mark.soak
 def test_the_first_statement_after_a_restart_opens_nothing(
     workers: int, table: LsmTable, start: Callable[..., GatewayProcess]
 ) -> None:

@@ -17,6 +17,7 @@ from tests.pipeline.attempts import write
 from tests.support.lake.tables import LsmTable, Row
 from tests.support.processes.gateways import EngineGateway
 from tests.support.processes.writer_process import WriterProcess
+from tests.support.sampling import sample
 
 pytestmark = pytest.mark.slow
 
@@ -45,7 +46,7 @@ def by_region(table: LakeTable) -> dict[str, list[Row]]:
     return found
 
 
-@pytest.mark.parametrize("flavour", EVERY)
+@pytest.mark.parametrize("flavour", sample(EVERY, 10))
 def test_rows_are_where_the_gateway_puts_them(
     root: Path, tmp_path: Path, writers: WriterProcess, flavour: Flavour
 ):

@@ -36,6 +36,7 @@ from tests.support.lake.tables import LsmTable, bucketed, key_field
 from tests.support.processes.ports import find_free_port
 from tests.support.processes.servers import GatewayProcess
 from tests.support.processes.writer_process import WriterProcess
+from tests.support.sampling import sample
 
 # A server of its own, and each attempt is made twice.
 pytestmark = pytest.mark.slow
@@ -249,7 +250,7 @@ def _unharmed(connect: Connect) -> Iterator[None]:
     assert read() == before
 
 
-@pytest.mark.parametrize("text", READS)
+@pytest.mark.parametrize("text", sample(READS, 30))
 def test_what_is_seen_in_part_answers_like_a_table_without_the_rest(tried: Tried, text: str) -> None:
     answer = tried(text.format(t="orders"))
     assert answer == tried(text.format(t="mirror")).replace("mirror", "orders")
@@ -300,7 +301,7 @@ def test_there_is_no_other_door(tried: Tried, text: str) -> None:
     assert CANARIES.search(answer) is None
 
 
-@pytest.mark.parametrize("text", WRITES)
+@pytest.mark.parametrize("text", sample(WRITES, 12))
 def test_what_is_written_follows_from_what_is_seen(tried: Tried, text: str) -> None:
     def written(name: str) -> list[str]:
         steps = (

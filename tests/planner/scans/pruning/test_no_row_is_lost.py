@@ -15,6 +15,7 @@ from lance_gateway.planner.predicates.pruning import RegionAssignment
 from tests.planner.region_cases import FIELD_IDS, SCHEMA, read_spec, region_of
 from tests.planner.scans.pruning.planned import REFERENCE, make_context, prune, read_predicates
 from tests.planner.titled import read_titled
+from tests.support.sampling import sample
 
 SPECS = [
     "identity(id) int64",
@@ -139,7 +140,7 @@ def _regions(spec_text: str, rows: pa.Table) -> Iterator[tuple[pa.Scalar, ...]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("spec_text", SPECS)
+@pytest.mark.parametrize("spec_text", sample(SPECS, 20))
 def test_regions_with_matching_rows_are_kept(spec_text: str, rows: pa.Table, matching: dict[str, list[int]]):
     spec = read_spec(spec_text)
     homes: dict[str, RegionAssignment] = {}

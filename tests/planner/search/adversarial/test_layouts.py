@@ -22,6 +22,7 @@ from tests.support.lake.tables import (
 )
 from tests.support.processes.servers import GatewayProcess, fetch, open_connection
 from tests.support.processes.writer_process import WriterProcess
+from tests.support.sampling import sample
 
 Open = Callable[[Path], QueryEngine]
 
@@ -107,7 +108,7 @@ def history(root: Path, writers: WriterProcess, layout: str) -> Iterator[Replaye
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", sample(LAYOUTS, 2))
 def test_every_layout_finds_what_the_replay_finds(
     root: Path, writers: WriterProcess, open_engine: Open, layout: str
 ):

@@ -10,6 +10,7 @@ import pytest
 
 from lance_gateway.planner.engine import QueryEngine
 from lance_gateway.planner.tables.state.catalog import Catalog
+from tests.support.sampling import sample
 
 ORDERS = pa.table(
     {"id": range(1, 6), "qty": [2, 3, None, 5, 6], "item": ["nut", "nut", "bolt", "bolt", None]}
@@ -53,7 +54,7 @@ def ids(engine: QueryEngine, sql: str) -> list[int]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("outer", OUTER)
-@pytest.mark.parametrize("comparison", ["=", "<>", "<", ">="])
+@pytest.mark.parametrize("comparison", sample(["=", "<>", "<", ">="], 2))
 @pytest.mark.parametrize("quantifier", ["ANY", "ALL"])
 def test_every_row_of_the_subquery_counts(
     engine: QueryEngine, oracle: duckdb.DuckDBPyConnection, outer: str, comparison: str, quantifier: str

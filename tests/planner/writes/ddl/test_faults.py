@@ -69,9 +69,9 @@ def check_renamed(sql: Sql, again: Sql) -> None:
     ("statement", "check"),
     [
         pytest.param(MAKE.format(""), check_create, id="create"),
-        pytest.param(REPLACE, check_replaced, id="replace"),
         pytest.param("DROP TABLE t", check_dropped, id="drop"),
-        pytest.param("ALTER TABLE t RENAME TO u", check_renamed, id="rename"),
+        pytest.param(REPLACE, check_replaced, id="replace", marks=pytest.mark.soak),
+        pytest.param("ALTER TABLE t RENAME TO u", check_renamed, id="rename", marks=pytest.mark.soak),
     ],
 )
 def test_any_call_may_fail(root: Path, statement: str, check: Callable[[Sql, Sql], None], how: How) -> None:
