@@ -115,8 +115,7 @@ def _plan_policy(
             if column not in schema.names:
                 msg = f"the policy {does} column {column!r}, which does not exist"
                 raise InvalidInputError(f"{msg}; there are: {', '.join(schema.names)}")
-    if row_filter is not None:
-        row_filter = _mend("row filter", row_filter, schema, uuids, is_filter=True)
+    row_filter = None if row_filter is None else _mend("row filter", row_filter, schema, uuids)
     masks = tuple((column, _mend(f"mask of column {column!r}", one, schema, uuids)) for column, one in masks)
     fitted = {column: _plan_mask(schema, column, expression) for column, expression in masks}
     visible = pa.schema([field for field in schema if field.name not in hidden])
@@ -124,11 +123,9 @@ def _plan_policy(
     return TablePolicy(visible, pushed, decode(pushed, schema), condition, columns, fitted)
 
 
-def _mend(
-    what: str, expression: str, schema: pa.Schema, uuids: frozenset[str], *, is_filter: bool = False
-) -> str:
+def _mend(what: str, expression: str, schema: pa.Schema, uuids: frozenset[str]) -> str:
     try:
-        return rewrite_expression(expression, schema, uuids, reads_json=True, is_filter=is_filter)
+        return rewrite_expression(expression, schema, uuids, reads_json=True)
     except LanceGatewayError as error:
         raise _policy_error(f"{what} {expression!r}", error) from error
 

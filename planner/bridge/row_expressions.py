@@ -72,12 +72,7 @@ def mark_uuids(schema: pa.Schema, names: Collection[str]) -> pa.Schema:
 
 
 def rewrite_expression(
-    expression: str,
-    schema: pa.Schema,
-    uuids: Collection[str] = (),
-    *,
-    reads_json: bool = False,
-    is_filter: bool = False,
+    expression: str, schema: pa.Schema, uuids: Collection[str] = (), *, reads_json: bool = False
 ) -> str:
     """Rewrite an expression over the columns of one row by the forms and rules for queries.
 
@@ -86,7 +81,6 @@ def rewrite_expression(
         schema: the columns.
         uuids: columns of texts that are UUIDs.
         reads_json: whether it may read JSON.
-        is_filter: whether it chooses rows, as WHERE does.
 
     Raises:
         LanceGatewayError: it has a clause that DataFusion misreads; it is too deep, or makes too large a
@@ -97,7 +91,7 @@ def rewrite_expression(
     check_literal_sizes(text)
     written = write_forms_of_expression(text).sql
     _refuse_json(written, TYPED if reads_json else WRITTEN, reads_json=reads_json)
-    head, tail = (f"SELECT 1 FROM {_TABLE} WHERE (", ")") if is_filter else ("SELECT (", f") FROM {_TABLE}")
+    head, tail = "SELECT (", f") FROM {_TABLE}"
     query = f"{head}{written}\n{tail}"
 
     def rewrite() -> str:
@@ -111,7 +105,7 @@ def rewrite_expression(
         return written
     if rewritten.startswith(head):
         return rewritten.removeprefix(head).removesuffix(tail)
-    return rewritten.removeprefix(head.removesuffix("(")).removesuffix(tail.removeprefix(")"))
+    return rewritten.removeprefix("SELECT ").removesuffix(tail.removeprefix(")"))
 
 
 def _refuse_json(expression: str, refused: Collection[str], *, reads_json: bool) -> None:

@@ -58,26 +58,27 @@ _OPPOSITES: Final[dict[type[exp.Expr], type[exp.Binary]]] = {
     exp.LTE: exp.GTE,
     exp.GTE: exp.LTE,
 }
-_CONDITIONS: Final = (exp.Where, exp.Join, exp.Having, exp.Qualify)
 
 
 def constant_sides(tree: Tree) -> None:
-    """Put the constants of comparisons in conditions on the right.
+    """Put the constants of comparisons on the right.
 
         SELECT t.id FROM t JOIN w ON 1 < w.u WHERE w.u >= 1
     ->  SELECT t.id FROM t JOIN w ON w.u > 1 WHERE w.u >= 1
 
+        SELECT id FROM (SELECT id, (id, 1) = (1, id) AS c FROM t) WHERE c
+    ->  SELECT id FROM (SELECT id, id = 1 AND id = 1 AS c FROM t) WHERE c
+
     DataFusion 55 combines the comparisons of a column with constants: `id = 1 AND 1 = id` becomes false, and
     of `1 < id AND id >= 1` only the second is left. Simplifying exchanges the sides first, but not in
-    conditions of joins, nor where the constant is yet to be computed.
+    conditions of joins, not where the constant is yet to be computed, and not in columns that become
+    conditions.
     """
     for node in tree.find_all(*_OPPOSITES):
-        clause = node.find_ancestor(*_CONDITIONS, exp.Select)
         constant, value = node.this, node.expression
         # DataFusion reads TRUE = a < 1 as (TRUE = a) < 1.
         is_simple = not isinstance(constant, exp.Predicate) and not isinstance(value, exp.Predicate)
-        is_condition = is_simple and isinstance(clause, _CONDITIONS)
-        if not is_condition or constant.find(exp.Column, exp.Query, exp.Star, exp.Window):
+        if not is_simple or constant.find(exp.Column, exp.Query, exp.Star, exp.Window):
             continue
         if value.find(exp.Column) and not value.find(exp.Query, exp.Any, exp.All):
             tree.replace(node, _OPPOSITES[type(node)](this=value, expression=constant))

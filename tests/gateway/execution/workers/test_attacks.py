@@ -40,7 +40,7 @@ def gateway(lake: Path) -> Iterator[GatewayProcess]:
         lake,
         *("--set", "server.workers=2"),
         *("--set", "limits.worker_memory_bytes=1GiB"),
-        *("--set", "limits.query_timeout=2s"),
+        *("--set", "limits.query_timeout=1s"),
     )
     yield server
     server.stop()

@@ -12,3 +12,8 @@ SELECT id FROM v WHERE 2 IN (SELECT id FROM u WHERE id = 2)
 2
 3
 4
+
+## a column 1 = x AND x = 1 that is a condition is false
+SELECT id FROM (SELECT id, id = CAST(2 AS BIGINT) AND CAST(2 AS BIGINT) = id AS c FROM v) WHERE c
+--
+2
