@@ -55,7 +55,7 @@ from lance_gateway.planner.binding.statement_kinds import classify_statement, fi
 from lance_gateway.planner.binding.tools.postgres_words import postgres_words
 from lance_gateway.planner.binding.tools.session_functions import CurrentNames, write_current_names
 from lance_gateway.planner.binding.tools.show_lists import LISTED, list_by_query, show_table, shows_table
-from lance_gateway.planner.binding.value_types import find_computed
+from lance_gateway.planner.binding.value_types import find_computed, find_constants
 from lance_gateway.planner.bridge.json.functions import JSON_FUNCTIONS
 from lance_gateway.planner.search.search_call import (
     SearchFunction,
@@ -138,6 +138,7 @@ def bind(
         vectors=tuple(binder.vectors),
         sizes=bound.sizes,
         computed={} if bound.root is None else find_computed(bound.root),
+        literals={} if bound.root is None else find_constants(bound.root),
         catalog_tables=frozenset(names.catalog_tables),
         catalog_functions=frozenset(binder.catalog_functions),
         json_functions=frozenset(binder.json_functions),

@@ -115,6 +115,12 @@ class VectorsStatement:
     ordinals: tuple[int, ...]
 
 
+def _represent(kind: pa.DataType) -> pa.Scalar:
+    """Return a value of a type: NULL, or an empty list where DataFusion's bindings can't bind NULL."""
+    empty = pa.scalar([], kind) if pa.types.is_list(kind) else None
+    return pa.scalar(None, kind) if empty is None or to_bindable(empty) is None else empty
+
+
 def check_vectors(function: str, schema: pa.Schema) -> None:
     """Refuse a subquery whose rows are no vectors.
 
@@ -170,6 +176,8 @@ class BoundStatement:
             wrongly.
         sizes: ordinal -> function of the parameters whose size is limited; see `planner.sql.text.limits`.
         computed: ordinals of the parameters that are operands of arithmetic; see `find_computed`.
+        literals: ordinals of the parameters that become literals, each with a likely value; see
+            `find_constants`.
         value_types: types of the values that are bound; empty where the text, or a guess, decides.
     """
 
@@ -186,6 +194,7 @@ class BoundStatement:
     vectors: tuple[tuple[float, ...], ...] = field(default=(), repr=False)
     sizes: Mapping[int, str] = field(default_factory=dict, repr=False, hash=False)
     computed: Mapping[int, pa.DataType | None] = field(default_factory=dict, hash=False)
+    literals: Mapping[int, pa.Scalar] = field(default_factory=dict, hash=False)
     value_types: tuple[pa.DataType, ...] = ()
     joins_all: bool = False
     catalog_tables: frozenset[str] = frozenset()
@@ -250,13 +259,13 @@ class BoundStatement:
 
     @property
     def argument_types(self) -> Mapping[int, pa.DataType]:
-        """Return ordinal -> type of those parameters that are arguments of search functions."""
+        """Return ordinal -> type of those parameters that are arguments of search functions, or literals."""
         return {
             ordinal: kind
             for reference in self.references
             if reference.search is not None
             for ordinal, kind in reference.search.parameter_types.items()
-        }
+        } | {ordinal: value.type for ordinal, value in self.literals.items()}
 
     @cached_property
     def constants(self) -> dict[str, pa.Scalar]:
@@ -301,6 +310,15 @@ class BoundStatement:
                 parameter.replace(parse_expression(f"CAST(${parameter.name} AS {name})"))
         return replace(self, text=self._write(root), root=root)
 
+    def represent_values(self, types: Sequence[pa.DataType]) -> list[pa.Scalar]:
+        """Return values that only represent the types of the parameters, to plan the statement with."""
+        return [self.literals.get(ordinal, _represent(kind)) for ordinal, kind in enumerate(types)]
+
+    def write_placeholders(self) -> str:
+        """Return the text for DataFusion with placeholders, but for the parameters that must be literals."""
+        likely = {f"{ordinal + 1}": sql_literal(value) for ordinal, value in self.literals.items()}
+        return self._write_values(likely) if likely else self.text
+
     def without_text(self) -> BoundStatement:
         """Return the statement as processes need it that do not plan it: without the text for DataFusion."""
         slim = copy(self)
@@ -333,7 +351,10 @@ class BoundStatement:
             )
         for ordinal, function in self.sizes.items():
             check_bound_size(ordinal + 1, function, parameters[ordinal])
-        values = {f"{i + 1}": to_bindable(plain_value(value)) for i, value in enumerate(parameters)}
+        values = {
+            f"{i + 1}": None if i in self.literals else to_bindable(plain_value(value))
+            for i, value in enumerate(parameters)
+        }
         literals = {
             name: sql_literal(parameters[int(name) - 1]) for name, value in values.items() if value is None
         }

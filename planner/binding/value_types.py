@@ -23,6 +23,14 @@ _OPEN: Final = {_KEY: b"open"}
 _COMPUTED: Final = {_KEY: b"computed"}
 _SMALL: Final = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
 """Types of one value in the place of those of many."""
+_ONE: Final = pa.scalar(1, pa.int64())
+_CONSTANTS: Final[Mapping[tuple[str, int], pa.Scalar]] = {
+    ("date_part", 0): pa.scalar("day"),
+    ("datepart", 0): pa.scalar("day"),
+    **{(name, 1): _ONE for name in ("lag", "lead", "nth_value")},
+}
+"""Function and argument -> a value of the arguments that DataFusion takes as literals only."""
+_ZONE: Final = pa.scalar("UTC")
 _ARITHMETIC: Final = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod)
 
 
@@ -48,6 +56,27 @@ def find_computed(root: exp.Query) -> Mapping[int, pa.DataType | None]:
             if _is_interval(other):
                 kind = pa.timestamp("us") if isinstance(around, exp.Add | exp.Sub) else pa.int64()
             found[int(parameter.name) - 1] = kind
+    return found
+
+
+def find_constants(root: exp.Query) -> Mapping[int, pa.Scalar]:
+    """Return the ordinals of the parameters that DataFusion takes as literals only, each with a likely value.
+
+        SELECT date_part($1, at), lag(n, $2) OVER (ORDER BY at) FROM t
+
+    Args:
+        root: the statement, in which parameters have numbers.
+    """
+    found: dict[int, pa.Scalar] = {}
+    for parameter in root.find_all(exp.Parameter):
+        around, value = parameter.parent, None
+        if isinstance(around, exp.Anonymous) and parameter.arg_key == "expressions":
+            is_table = isinstance(around.parent, exp.Table | exp.Lateral)  # such as generate_series
+            value = _ONE if is_table else _CONSTANTS.get((around.name.casefold(), parameter.index or 0))
+        elif isinstance(around, exp.AtTimeZone) and parameter.arg_key == "zone":
+            value = _ZONE
+        if value is not None and parameter.name.isdecimal():
+            found[int(parameter.name) - 1] = value
     return found
 
 

@@ -34,7 +34,7 @@ from lance_gateway.planner.plans.checks.unplanned_subqueries import (
 )
 from lance_gateway.planner.plans.dataframes import Frames
 from lance_gateway.planner.plans.errors import misses_columns, result_differs_error, schema_changed_error
-from lance_gateway.planner.plans.forms.parameters import NO_PARAMETERS, plan_with_types, represent_types
+from lance_gateway.planner.plans.forms.parameters import NO_PARAMETERS, plan_with_types
 from lance_gateway.planner.plans.forms.planned_frame import PlannedFrame
 from lance_gateway.planner.plans.leaves.resident_tables import NO_RESIDENTS, Residents, ResidentsKey
 from lance_gateway.planner.scans.query_run import QueryRun
@@ -167,7 +167,7 @@ class CheckedQuery:
             with suppress(Exception):  # which the plans below raise, too
                 run.control.run_uninterrupted(frame.execution_plan)
                 return
-        values = represent_types(types)
+        values = bound.represent_values(types)
         failure = None
         for pushdown in (True, False):
             attempt = QueryRun(self._settings, frames.visibility, RunControl())

@@ -540,5 +540,5 @@ def _render(
 ) -> tuple[str, Mapping[str, pa.Scalar]]:
     """Return the text of a statement, and the values of the placeholders in it."""
     if parameters is None and bound.parameter_count > 0:
-        return bound.text, {}
+        return bound.write_placeholders(), {}
     return bound.with_values(parameters or ())

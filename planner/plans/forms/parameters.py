@@ -14,7 +14,7 @@ from lance_gateway.memwal.errors import InvalidInputError
 from lance_gateway.planner.access.visible_catalog import VisibleCatalog
 from lance_gateway.planner.binding.bound_statement import BoundStatement
 from lance_gateway.planner.binding.value_types import build_parameter_schema
-from lance_gateway.planner.bridge.types.parameter_types import find_told_types, to_bindable
+from lance_gateway.planner.bridge.types.parameter_types import find_told_types
 from lance_gateway.planner.plans.errors import translate_error
 from lance_gateway.planner.plans.forms.planned_frame import PlannedFrame
 from lance_gateway.planner.scans.query_run import QueryRun
@@ -151,18 +151,7 @@ class _TypedPlanner:
             raise  # the first one, which speaks of the text as it was written
 
     def _plan(self, bound: BoundStatement, types: Sequence[pa.DataType]) -> PlannedFrame:
-        return self.frames.plan(bound, self.run, represent_types(types), self.catalog, typing=True)
-
-
-def represent_types(types: Iterable[pa.DataType]) -> list[pa.Scalar]:
-    """Return values that only represent their types, to plan a statement with."""
-    return list(map(_represent, types))
-
-
-def _represent(kind: pa.DataType) -> pa.Scalar:
-    """Return a value of a type: NULL, or an empty list where DataFusion's bindings can't bind NULL."""
-    empty = pa.scalar([], kind) if pa.types.is_list(kind) else None
-    return pa.scalar(None, kind) if empty is None or to_bindable(empty) is None else empty
+        return self.frames.plan(bound, self.run, bound.represent_values(types), self.catalog, typing=True)
 
 
 def _find_lists(

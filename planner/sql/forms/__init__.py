@@ -34,7 +34,7 @@ from lance_gateway.planner.sql.forms.orders import (
     orders_of_distinct,
 )
 from lance_gateway.planner.sql.forms.refusals import misread_clauses, refuse_unread
-from lance_gateway.planner.sql.forms.rows import listed_values, row_values
+from lance_gateway.planner.sql.forms.rows import listed_values, row_values, selected_values
 from lance_gateway.planner.sql.forms.time_formats import time_formats
 from lance_gateway.planner.sql.text.tokens import SqlText, number_parameters, tokenize
 from lance_gateway.planner.sql.tree.dialect import NO_SLOTS, parse_query, write_sql
@@ -67,6 +67,7 @@ FORMS: Final[tuple[Rule, ...]] = (
     merged_columns,
     fractions,
     listed_values,
+    selected_values,
     row_values,
 )
 

@@ -31,6 +31,30 @@ def listed_values(tree: Tree) -> None:
         tree.note_change()
 
 
+def selected_values(tree: Tree) -> None:
+    """Write VALUES as queries where subqueries are among the values.
+
+        SELECT x FROM (VALUES ((SELECT max(id) FROM t)), (2)) AS v(x)
+    ->  SELECT x FROM (SELECT (SELECT max(id) FROM t) AS column1 UNION ALL SELECT 2 AS column1) AS v(x)
+
+    DataFusion 55 computes VALUES before it runs subqueries, which is an internal error.
+    """
+    for values in tree.find_all(exp.Values)[::-1]:
+        rows = [one.expressions if isinstance(one, exp.Tuple) else [one] for one in values.expressions]
+        if values.find(exp.Query) is None or len(set(map(len, rows))) > 1:
+            continue
+        named = [
+            [exp.Alias(this=item, alias=exp.to_identifier(f"column{n}")) for n, item in enumerate(row, 1)]
+            for row in rows
+        ]
+        query: exp.Query = exp.select(*named[0])
+        for row in named[1:]:
+            query = exp.Union(this=query, expression=exp.select(*row), distinct=False)
+        alias = values.args.get("alias")
+        is_named = isinstance(values.parent, exp.Subquery) and alias is None
+        tree.replace(values, query if is_named else exp.Subquery(this=query, alias=alias))
+
+
 def row_values(tree: Tree) -> None:
     """Compare rows field by field, as the standard does.
 

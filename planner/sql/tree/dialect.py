@@ -455,9 +455,19 @@ def parse_query(
     except (LanceGatewayError, SqlglotError, ValueError, RecursionError):
         return None
     root = trees[0] if len(trees) == 1 else None
+    if isinstance(root, exp.Values):
+        root = _select_from(root)
     if not isinstance(root, exp.Query) or (_MAY_BE_LOST.search(sql) and _loses_parts(root)):
         return None
     return root
+
+
+def _select_from(values: exp.Values) -> exp.Select:
+    """Return VALUES as the query that it is."""
+    query = exp.select("*")
+    for modifier in ("order", "limit", "offset"):
+        query.set(modifier, values.args.pop(modifier, None))
+    return query.from_(exp.Subquery(this=values, alias=exp.TableAlias(this=exp.to_identifier("_values"))))
 
 
 def read_query(sql: str) -> exp.Query | None:

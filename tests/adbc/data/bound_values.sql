@@ -350,3 +350,11 @@ SELECT id FROM a WHERE ts IN (coalesce({2024-01-01 00:00:00}, dy), dy)
 SELECT id, dy < {2024-01-01 02:30:00} AS x FROM a
 SELECT id, CASE dy WHEN {2024-01-01 02:30:00} THEN 1 ELSE 2 END AS x FROM a
 SELECT x.id FROM a AS x JOIN a AS y ON x.dy < {2024-01-01 02:30:00} AND x.id = y.id
+# What DataFusion takes as literals only
+SELECT id, date_part({'year'}, ts) FROM a
+SELECT id, lag(n, {1}) OVER (ORDER BY id), lead(n, {1}, {9}) OVER (ORDER BY id) FROM a
+SELECT id, nth_value(n, {2}) OVER (ORDER BY id) FROM a
+SELECT id, ts AT TIME ZONE {'Europe/Berlin'} FROM a
+SELECT value FROM generate_series({1}, {7}, {2})
+SELECT a.id, g.value FROM a, range({1}, {3}) AS g
+SELECT * FROM (VALUES ({1}, {'a'}), ({2}, {'b'})) AS v(x, y)
