@@ -12,7 +12,9 @@ MAKEFLAGS += --no-print-directory
 VENV ?= .venv
 BIN := $(VENV)/bin
 # What is imported is compiled then: to compile all of it takes a third of the time.
-PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-compile
+PIP := PYTHONUNBUFFERED=1 $(BIN)/python -m pip --disable-pip-version-check install --no-compile --progress-bar off
+# Names each package as pip comes to it.
+SHOW_PACKAGES := awk '/^ *Collecting / { sub(/[^A-Za-z0-9_.-].*/, "", $$2); printf "%s ", $$2; fflush() } END { print "" }'
 DATA ?= demo-data
 ONCE ?=
 SIZE ?=
@@ -108,10 +110,10 @@ $(BIN)/python:
 
 $(VENV)/.installed: pyproject.toml | $(BIN)/python
 	@echo "Installing Lance Gateway into $(VENV) (takes a minute the first time)"
-	@$(PIP) --editable .
+	@$(PIP) --editable . | $(SHOW_PACKAGES)
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
 	@echo "Installing Lance Gateway and its test and development tools into $(VENV) (takes a minute or two the first time)"
-	@$(PIP) --editable '.[bench,test,dev]'
+	@$(PIP) --editable '.[bench,test,dev]' | $(SHOW_PACKAGES)
 	@touch $@ $(VENV)/.installed

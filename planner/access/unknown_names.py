@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from lance_gateway.memwal.errors import UnknownNameError
 from lance_gateway.memwal.storage.table_names import TableName
 from lance_gateway.planner.sql.text.tokens import fold
 from lance_gateway.planner.tables.state.extended_tables import split_extension
+
+_FILE: Final = re.compile(r"/|\.(?:parquet|csv|tsv|json|jsonl|ndjson|arrow|feather|orc)\b", re.IGNORECASE)
 
 
 class SchemaNames(Protocol):
@@ -45,6 +48,10 @@ def unknown_table_error(name: str, names: Sequence[str]) -> UnknownNameError:
         names: all tables and views that exist for the principal.
     """
     name, names = split_extension(name)[0], sorted(names)
+    if _FILE.search(name):
+        msg = f"Table {name!r} does not exist, and files are not read by statements"
+        way = "`lance-gateway pipeline ingest` loads them, or a client by bulk ingestion"
+        return UnknownNameError(f"{msg}: {way}")
     if not names:
         return UnknownNameError(f"Table {name!r} does not exist; there are no tables yet")
     near = [other for other in names if fold(other) == fold(name)]

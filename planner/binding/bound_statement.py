@@ -6,9 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, field, replace
+from difflib import get_close_matches
 from enum import Enum
 from functools import cached_property
-from typing import Literal
+from typing import Final, Literal
 
 import pyarrow as pa
 from sqlglot import exp
@@ -151,6 +152,10 @@ def read_query_vectors(function: str, rows: pa.Table) -> QueryVectors:
         msg = f"{function}: the subquery gives a vector that is NULL: leave it out by WHERE vec IS NOT NULL"
         raise InvalidInputError(msg)
     return QueryVectors(map(tuple, vectors.to_pylist()))
+
+
+_WORD_BEFORE: Final = re.compile(r"([A-Za-z]+)\s+\Z")
+_CLAUSES: Final = ("FROM", "WHERE", "GROUP", "ORDER", "HAVING", "LIMIT", "JOIN", "UNION", "VALUES", "OFFSET")
 
 
 @dataclass(frozen=True)
@@ -394,4 +399,8 @@ class BoundStatement:
         line, column = place
         lines = self.sql.split("\n")
         start = sum(len(text) + 1 for text in lines[: line - 1]) + column - 1
+        before = _WORD_BEFORE.search(self.sql[:start])
+        near = get_close_matches(before[1].upper(), _CLAUSES, 1, 0.7) if before else []
+        if before is not None and near and near[0] != before[1].upper():
+            start, summary = before.start(), f"did you mean {near[0]}?"
         return InvalidInputError(PlacedMessage(self.sql, start, f"Syntax error: {summary}"))

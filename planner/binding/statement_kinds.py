@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Final
 
@@ -16,6 +17,7 @@ _OFFERED: Final = (
     "there are SELECT, WITH, VALUES, EXPLAIN [ANALYZE], DESCRIBE, SHOW, SET, RESET, USE, and INSERT, UPDATE, "
     "DELETE, MERGE, TRUNCATE, CREATE, ALTER, DROP, OPTIMIZE, FLUSH TABLE, RESTORE, ANALYZE, KILL QUERY"
 )
+_WORD: Final = re.compile("[A-Z]+")
 _WAYS_OUT: Final[Mapping[str, str]] = MappingProxyType(
     dict.fromkeys(("GRANT", "REVOKE"), "rights are in the policy file of the gateway (auth.policy_file)")
     | dict.fromkeys(
@@ -78,7 +80,9 @@ def classify_statement(text: SqlText) -> tuple[StatementKind, int | None]:
     if _NO_QUERIES.fullmatch(word):
         raise UnsupportedError(f"{word} is not a query, and a query is expected here: SELECT, WITH or VALUES")
     shown = " ".join(token.text for token in text.tokens[: 2 if word == "SHOW" else 1])
-    message = f"The statement {shown!r} is not supported; {_WAYS_OUT.get(word, _OFFERED)}"
+    near = get_close_matches(word, _WORD.findall(_OFFERED), 1)
+    hint = f"did you mean {near[0]}?" if near and near[0] != word else _OFFERED
+    message = f"The statement {shown!r} is not supported; {_WAYS_OUT.get(word, hint)}"
     raise UnsupportedError(PlacedMessage(text.sql, text.start(0), message))
 
 

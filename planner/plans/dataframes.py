@@ -233,7 +233,8 @@ class Frames:
             if not typing and (bound.distances or (searches and _CONDITIONS.search(text))):
                 handing = None if pushdown else lambda: self.plan(bound, run, parameters, catalog)
                 configure_leaves(frame, leaves, handing)
-            if bound.kind is StatementKind.QUERY and not typing:
+            # DataFusion's list of functions is that of the context that runs the plan.
+            if bound.kind is StatementKind.QUERY and not typing and not bound.reads_lists:
                 frame.options = options
                 if pushdown and bound.has_fixed_text and bound.reads_only_tables and not residents.tables:
                     frame.leaves = [(one, leaves[one.private_name]) for one in bound.references]

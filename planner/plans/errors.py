@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from difflib import get_close_matches
 from typing import ClassVar, Final
 
 import pyarrow as pa
-from datafusion import SessionContext
+from datafusion import SessionContext, functions
 
 from lance_gateway.memwal.errors import (
     InvalidInputError,
@@ -129,6 +130,7 @@ _HINTS = (
     ),
 )
 """Messages without a way out, and what to write."""
+_FUNCTIONS: Final = tuple(filter(str.islower, dir(functions)))
 _FIXED: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...]] = (
     (
         # Functions of numbers that are called with lists of lists.
@@ -148,6 +150,18 @@ _FIXED: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...]
             f"a subquery that stands for a value has {found[1]} rows: add a condition, an aggregate, "
             "or ORDER BY with LIMIT 1"
         ),
+    ),
+    (
+        # DataFusion's own suggestion for cuont is cot.
+        re.compile(r"\AInvalid function '(.+?)'\.\s*Did you mean '(.+?)'\?"),
+        lambda found: (
+            f"Invalid function {found[1]!r}. "
+            f"Did you mean {(get_close_matches(found[1], _FUNCTIONS, 1) or [found[2]])[0]!r}?"
+        ),
+    ),
+    (
+        re.compile(r"\AColumn in SELECT must be in GROUP BY or an aggregate .*? column (\".+?\") must "),
+        lambda found: f"Column {found[1]} must be in GROUP BY, or in an aggregate function such as min()",
     ),
     (
         re.compile(r"\A(array_repeat|array_resize): (?:requested|resulting|offset)\b.*\bexceeds"),

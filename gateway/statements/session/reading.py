@@ -3,14 +3,12 @@
 from dataclasses import dataclass
 
 from lance_gateway.memwal.errors import UnsupportedError
+from lance_gateway.planner.binding.tools.show_lists import LISTED
 from lance_gateway.planner.sql.text.statement_reader import StatementReader
 from lance_gateway.planner.sql.text.tokens import QUOTED, STRING, fold, tokenize
 
 _NUMBER = "0"
-_LISTS = frozenset(
-    {"TABLES", "COLUMNS", "FUNCTIONS", "DATABASES", "SCHEMAS", "CATALOGS", "VIEWS"}
-    | {"CREATE", "INDEXES", "INDEX", "KEYS"}
-)
+_LISTS = LISTED | {"COLUMNS", "FUNCTIONS", "CREATE", "INDEXES", "INDEX", "KEYS"}
 """What SHOW lists by a query."""
 
 

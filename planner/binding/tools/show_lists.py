@@ -1,4 +1,4 @@
-"""Lists that SHOW gives, as queries over information_schema.
+"""Lists that SHOW gives, as queries over information_schema and system.
 
 SHOW SCHEMAS LIKE 'm%'
 ->  SELECT schema_name FROM information_schema.schemata WHERE schema_name LIKE 'm%' ORDER BY 1
@@ -25,7 +25,7 @@ class _List:
     Attributes:
         select: its rows.
         name: the expression that LIKE looks at.
-        place: the expression that FROM names; "" where FROM names the only catalog.
+        place: the expression that FROM names; "" where it names the only catalog, or stands nowhere.
         condition: of all rows.
         default: condition of the rows where no FROM stands.
         order: of the rows.
@@ -45,6 +45,11 @@ _CATALOGS: Final = _List(
 )
 _TABLES: Final = "SELECT table_catalog, table_schema, table_name, table_type FROM information_schema.tables"
 _OF_USERS: Final = "table_schema NOT IN ('information_schema', 'pg_catalog', 'system')"
+_GRANTS: Final = """
+SELECT table_schema, table_name, CASE WHEN has_table_privilege(
+    '"' || replace(table_schema, '"', '""') || '"."' || replace(table_name, '"', '""') || '"', 'INSERT'
+) THEN 'SELECT, INSERT, UPDATE, DELETE' ELSE 'SELECT' END AS privileges FROM information_schema.tables"""
+_STATEMENTS: Final = 'SELECT query_id, "user", state, phase, started_at, statement FROM system.queries'
 _LISTS: Final[Mapping[str, _List]] = MappingProxyType(
     {
         "CATALOGS": _CATALOGS,
@@ -52,6 +57,9 @@ _LISTS: Final[Mapping[str, _List]] = MappingProxyType(
         "SCHEMAS": _List(
             "SELECT schema_name FROM information_schema.schemata", "schema_name", "catalog_name"
         ),
+        "GRANTS": _List(_GRANTS, "table_name", "table_schema", default=_OF_USERS, order="1, 2"),
+        "JOBS": _List("SELECT * FROM system.jobs", "kind", "table_schema", order="started_at"),
+        "PROCESSLIST": _List(_STATEMENTS, "statement", condition="state = 'running'", order="started_at"),
         "TABLES": _List(_TABLES, "table_name", "table_schema", default=_OF_USERS, order="2, 3"),
         "VIEWS": _List(
             _TABLES, "table_name", "table_schema", "table_type = 'VIEW'", default=_OF_USERS, order="2, 3"

@@ -89,6 +89,8 @@ WRITERS: Final = frozenset({"to_json", "json_cast", "json_try_cast"})
 """Functions of values of any type."""
 JSON_FUNCTIONS: Final = frozenset({*_FUNCTIONS, _KEY, *WRITERS})
 """Names of the functions."""
+LISTED_FUNCTIONS: Final = frozenset(_FUNCTIONS)
+"""Those that lists of functions name."""
 
 
 def register_json(context: SessionContext, names: Iterable[str], run: Failing) -> None:

@@ -18,8 +18,8 @@ from lance_gateway.planner.binding.bound_statement import (
     StateRole,
     TableReference,
 )
-from lance_gateway.planner.bridge.distance_functions import register_distances
-from lance_gateway.planner.bridge.json.functions import register_json
+from lance_gateway.planner.bridge.distance_functions import DISTANCES, register_distances
+from lance_gateway.planner.bridge.json.functions import LISTED_FUNCTIONS, register_json
 from lance_gateway.planner.plans.leaves.resident_tables import Residents
 from lance_gateway.planner.plans.leaves.system_leaf import (
     SystemLeaf,
@@ -161,10 +161,13 @@ def register_tables(
             leaf = SystemLeaf(run, CatalogLeafTable(LEAVES[name], relations), catalog.access)
             _register_leaf(context, quote(name), leaf, pushdown=pushdown)
         register_functions(context, bound.catalog_functions, relations)
-    if bound.distances:
-        register_distances(context, bound.distances, run)
-    if bound.json_functions:
-        register_json(context, bound.json_functions, run)
+    distances, json_functions = bound.distances, bound.json_functions
+    if bound.reads_lists:
+        distances, json_functions = frozenset(DISTANCES), LISTED_FUNCTIONS
+    if distances:
+        register_distances(context, distances, run)
+    if json_functions:
+        register_json(context, json_functions, run)
 
 
 def _find_relations(run: QueryRun, catalog: VisibleCatalog, infer_view: InferView) -> Relations:

@@ -79,6 +79,10 @@ def _iterate_listed() -> Iterator[tuple[str, tuple[str, ...], str]]:
 def _operator(name: str, takes: tuple[str, ...], gives: str) -> Operator:
     text = f"{name}({', '.join(f'{{{index}}}' for index in range(len(takes)))})"
     spelling = Spelling(
-        text, *(None if name in _DIFFERENT[engine] else text for engine in ("postgres", "duckdb"))
+        text,
+        *(
+            None if name in _DIFFERENT[engine] or name.startswith("json") else text
+            for engine in ("postgres", "duckdb")
+        ),
     )
     return Operator(f"{name}()", spelling, takes, gives)

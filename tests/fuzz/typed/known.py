@@ -41,6 +41,7 @@ MEANT: Sequence[Known] = (
         r"(?<!\bid) [-+*/%^] |-\(?t\.|\b(pow|exp|ln|log|a?(sin|cos|tan)h?|sqrt)\w*\(",
         "NaN",
     ),
+    Known("NaN that is computed", "postgres|duckdb", r"-\(?t\.(double|float)", r"True, False.*nan"),
     Known(
         "NaN that is computed", "duckdb", r"power\(.*\) (<|>|BETWEEN|NOT BETWEEN)|(greatest|least)\(.*power\("
     ),

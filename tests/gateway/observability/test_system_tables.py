@@ -57,6 +57,8 @@ def test_finished_and_running_statements_are_shown(client: flight.FlightClient) 
     assert failed["state"] == "failed"
     assert "zero" in failed["error"]
     assert (own["state"], own["finished_at"], own["error"]) == ("running", None, None)
+    (listed,) = rpc.query(client, "SHOW PROCESSLIST").to_pylist()
+    assert (listed["user"], listed["statement"]) == ("anonymous", "SHOW PROCESSLIST")
 
 
 @pytest.mark.parametrize(

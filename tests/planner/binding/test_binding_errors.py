@@ -66,6 +66,7 @@ def test_text_that_makes_no_sense(sql: str, message: str):
         ),
         ("SELECT 1 INTO copy", "use CREATE TABLE ... AS SELECT (line 1, column 15"),
         ("WITH a AS (SELECT 1) INSERT INTO orders SELECT * FROM a", "INSERT is not a query"),
+        ("SELEC 1", "The statement 'SELEC' is not supported; did you mean SELECT?"),
         ("SET x = 1", "The statement 'SET' is not supported; there are SELECT"),
         ("BEGIN", "BEGIN is not a query"),
         ("SHOW ALL", "The statement 'SHOW ALL' is not supported"),
@@ -94,6 +95,7 @@ def test_statements_that_are_not_offered(sql: str, message: str):
         ("SHOW COLUMNS FROM zzz", "Table 'zzz' does not exist"),
         ('SELECT * FROM "orders#1"', "Table 'orders#1' does not exist"),
         ("SELECT * FROM orders#1", "Table 'orders#1' does not exist"),
+        ("SELECT * FROM 'events/*.parquet'", "files are not read by statements"),
     ],
 )  # fmt: skip
 def test_tables_that_do_not_exist(sql: str, message: str):

@@ -37,6 +37,13 @@ def refusal(sql: str) -> str:
             "the function 'sum' does not take these arguments: it requires Decimal, but received String",
         ),
         ("SELECT round('a', item) FROM orders", "the function 'round' does not take these arguments: it"),
+        ("SELECT cuont(*) FROM orders", "Invalid function 'cuont'. Did you mean 'count'?"),
+        (
+            "SELECT item, count(*) FROM orders",
+            'Column "orders.item" must be in GROUP BY, or in an aggregate function such as min()',
+        ),
+        ("SELECT item FORM orders", "Syntax error: did you mean FROM? (line 1, column 13)"),
+        ("SELECT item FROM orders WHER item = ''", "Syntax error: did you mean WHERE? (line 1, column 25)"),
     ],
 )
 def test_a_function_says_what_it_takes(sql: str, message: str) -> None:

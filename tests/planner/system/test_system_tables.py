@@ -12,6 +12,7 @@ import pytest
 from lance_gateway.memwal.errors import NotFoundError
 from lance_gateway.planner.access.rights import FULL_ACCESS, Access, TableAccess
 from lance_gateway.planner.engine import QueryEngine
+from tests.support.judging.principals import create_principal
 from tests.support.lake.merging import merge_generations
 from tests.support.lake.tables import LsmTable, bucketed, key_field
 from tests.support.processes.writer_process import WriterProcess
@@ -208,6 +209,29 @@ def test_they_are_listed_and_described(engine: QueryEngine) -> None:
     assert sorted(shown) == NAMES
     described = rows(engine, "DESCRIBE system.generations")
     assert described[1] == {"column_name": "table_name", "data_type": "Utf8", "is_nullable": "YES"}
+
+
+def test_grants_and_jobs_are_shown(engine: QueryEngine) -> None:
+    granted = rows(engine, "SHOW GRANTS LIKE 'read%'")
+    assert granted == [
+        {
+            "table_schema": "main",
+            "table_name": "readings",
+            "privileges": "SELECT, INSERT, UPDATE, DELETE",
+        }
+    ]
+    reader = create_principal(plain=TableAccess())
+    assert [(one["table_name"], one["privileges"]) for one in rows(engine, "SHOW GRANTS", reader)] == [
+        ("plain", "SELECT")
+    ]
+    assert rows(engine, "SHOW JOBS") == []
+
+
+def test_functions_of_the_gateway_are_listed(engine: QueryEngine) -> None:
+    query = "SELECT routine_name FROM information_schema.routines WHERE routine_name = '{0}'"
+    for name in ("l2_distance", "json_extract", "sqrt"):
+        assert {one["function_name"] for one in rows(engine, f"SHOW FUNCTIONS LIKE '{name}'")} == {name}
+        assert rows(engine, query.format(name))[0] == {"routine_name": name}
 
 
 def test_other_names_are_refused(engine: QueryEngine) -> None:
