@@ -65,8 +65,11 @@ def type_json(
             tree.replace(marked, call)
         return sql[:start] + write_sql(tree.root)
 
-    named = write(written)
-    return write(text), named
+    typed = write(text)
+    try:
+        return typed, write(written)
+    except UnsupportedError:
+        return typed, typed  # what DataFusion does not read without corrections
 
 
 def _read(sql: str, find_schema: Callable[[str], pa.Schema | None]) -> tuple[int, Tree]:

@@ -268,7 +268,10 @@ class TestIndexed:
         ("IVF_FLAT", "hamming", "u1"),
         ("IVF_PQ", "dot", "f4"),
         *(
-            pytest.param(kind, metric, element, marks=pytest.mark.slow)
+            pytest.param(
+                *(kind, metric, element),
+                marks=[pytest.mark.slow] if element == "f4" else [pytest.mark.slow, pytest.mark.soak],
+            )
             for kind in ("IVF_FLAT", "IVF_PQ", "IVF_SQ", "IVF_HNSW_SQ")
             for metric in ("l2", "cosine", "dot")
             for element in ("f2", "f4", "f8")

@@ -28,6 +28,7 @@ def test_a_mend_that_is_left_out_is_noticed(writers: WriterProcess, postgres: Po
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_a_rule_that_is_left_out_is_noticed(writers: WriterProcess) -> None:
     found = find(list_mends()["scalar_subqueries"], writers, None, statements=400)
     assert found is not None
@@ -35,6 +36,7 @@ def test_a_rule_that_is_left_out_is_noticed(writers: WriterProcess) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_nothing_is_noticed_where_all_is_as_it_was(writers: WriterProcess) -> None:
     mend = list_mends()["scalar_subqueries"]
     assert find(type(mend)(mend.name, (), mend.patterns), writers, None, statements=100) is None

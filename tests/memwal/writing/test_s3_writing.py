@@ -38,6 +38,7 @@ def test_rows_are_written_read_and_deleted(stored: WrittenTable, writing: Writin
         assert tail is None or tail.last == log(stored, region)[-1].position
 
 
+@pytest.mark.soak
 def test_two_processes_take_a_region_from_one_another(stored: WrittenTable, writing: Writing):
     writers = [writing(stored), writing(stored)]
     with ThreadPoolExecutor(4) as clients:

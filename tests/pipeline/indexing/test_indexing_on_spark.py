@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_builds_and_upkeep_on_spark(
     root: Path, writers: WriterProcess, open_engine: Callable[[Path], QueryEngine], spark: "SparkSession"
 ):

@@ -35,6 +35,7 @@ JUDGED = (
     "SELECT to_json(s) AS k, count(*) AS c FROM t GROUP BY to_json(s)",
     "SELECT to_json(x) AS x FROM (SELECT id AS x FROM t UNION ALL SELECT 2.5)",
     "SELECT to_json(id), to_json(id), to_json(a) FROM t",
+    "SELECT to_json((st).q) AS x, to_json((t.st).r) AS y FROM t",
     "SELECT id FROM t WHERE to_json(l) = '[1,2]' OR length(to_json(st)) > 19",
     "SELECT x.id FROM t x JOIN t y ON to_json(x.id) = to_json(y.id)",
     "SELECT x.id FROM t x SEMI JOIN (SELECT id AS k, s FROM t) y ON to_json(x.id) = to_json(y.k)",
