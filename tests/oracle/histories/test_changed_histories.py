@@ -26,7 +26,7 @@ def run_histories(writers: WriterProcess, **options: object) -> None:
 
 @pytest.mark.slow
 def test_changes_lead_from_noted_states_to_the_newest(writers: WriterProcess) -> None:
-    run_histories(writers, examples=6, steps=12, derandomize=True, phases=(Phase.explicit, Phase.generate))
+    run_histories(writers, examples=3, steps=12, derandomize=True, phases=(Phase.explicit, Phase.generate))
 
 
 @pytest.mark.soak

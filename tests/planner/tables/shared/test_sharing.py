@@ -154,6 +154,7 @@ def test_a_column_of_small_generations_lies_in_one_file(
     assert {label.split()[1] for label in decoded} == {"base"}
 
 
+@pytest.mark.soak
 def test_masks_and_keys_are_found_too(root: Path, open_sharing: Open, writers: WriterProcess) -> None:
     table = LsmTable.create(root, "t", rows(), bucketed("id", 2, recorded=True), writers)
     for step in (1, 2):
