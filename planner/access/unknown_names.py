@@ -49,9 +49,8 @@ def unknown_table_error(name: str, names: Sequence[str]) -> UnknownNameError:
     """
     name, names = split_extension(name)[0], sorted(names)
     if _FILE.search(name):
-        msg = f"Table {name!r} does not exist, and files are not read by statements"
-        way = "`lance-gateway pipeline ingest` loads them, or a client by bulk ingestion"
-        return UnknownNameError(f"{msg}: {way}")
+        way = "load the file with `lance-gateway pipeline ingest`, or by bulk ingestion from a client"
+        return UnknownNameError(f"Table {name!r} does not exist. Statements cannot read files: {way}")
     if not names:
         return UnknownNameError(f"Table {name!r} does not exist; there are no tables yet")
     near = [other for other in names if fold(other) == fold(name)]

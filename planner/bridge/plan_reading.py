@@ -105,11 +105,6 @@ def _serialization_context() -> SessionContext:
     return SessionContext().with_python_udf_inlining(enabled=False)
 
 
-def schema_of(plan: LogicalPlan) -> pa.Schema:
-    """Return the schema of a plan's output."""
-    return _serialization_context().create_dataframe_from_logical_plan(plan).schema()
-
-
 def literal_value(expression: Expression) -> object:
     """Return the value of a literal as a Python object."""
     value = expression.python_value()

@@ -12,6 +12,7 @@ import pytest
 
 from tests.gateway.conftest import orders, serving
 from tests.jdbc import drivers
+from tests.jdbc.conftest import VERSIONS
 
 pytestmark = pytest.mark.slow
 
@@ -45,10 +46,7 @@ EXPECTED = {
 
 
 @pytest.mark.usefixtures("classes")
-@pytest.mark.parametrize(
-    "version",
-    [one if one == drivers.NEWEST else pytest.param(one, marks=pytest.mark.soak) for one in drivers.DRIVERS],
-)
+@pytest.mark.parametrize("version", VERSIONS)
 def test_the_reference_client_gets_what_it_expects(tmp_path: Path, version: str) -> None:
     jar = str(drivers.jar(version))
     compile_it = [str(drivers.jdk() / "javac"), "-cp", jar, "-encoding", "UTF-8", "-d", str(tmp_path)]

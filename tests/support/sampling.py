@@ -1,4 +1,4 @@
-"""Parameters of tests, some of which stand for all of them until the soak."""
+"""Samples of test parameters: `make test` runs the sample, and `make soak` the other parameters."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -7,11 +7,11 @@ import pytest
 
 
 def sample(values: Iterable[Any], count: int) -> list[Any]:
-    """Return parameters of a test: so many, spread evenly, for each change, and the others for the soak.
+    """Mark all but `count` evenly spaced parameters as `soak`.
 
     Args:
         values: of one parameter, or of several at once as tuples or `pytest.param`.
-        count: of those that every run tries.
+        count: number of parameters that `make test` runs.
     """
     listed = list(values)
     kept = {index * len(listed) // count for index in range(count)}

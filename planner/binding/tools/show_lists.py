@@ -25,7 +25,7 @@ class _List:
     Attributes:
         select: its rows.
         name: the expression that LIKE looks at.
-        place: the expression that FROM names; "" where it names the only catalog, or stands nowhere.
+        place: the column that FROM is compared with; "" for lists without FROM.
         condition: of all rows.
         default: condition of the rows where no FROM stands.
         order: of the rows.
@@ -58,7 +58,7 @@ _LISTS: Final[Mapping[str, _List]] = MappingProxyType(
             "SELECT schema_name FROM information_schema.schemata", "schema_name", "catalog_name"
         ),
         "GRANTS": _List(_GRANTS, "table_name", "table_schema", default=_OF_USERS, order="1, 2"),
-        "JOBS": _List("SELECT * FROM system.jobs", "kind", "table_schema", order="started_at"),
+        "JOBS": _List("SELECT * FROM system.jobs", "kind", order="started_at"),
         "PROCESSLIST": _List(_STATEMENTS, "statement", condition="state = 'running'", order="started_at"),
         "TABLES": _List(_TABLES, "table_name", "table_schema", default=_OF_USERS, order="2, 3"),
         "VIEWS": _List(
@@ -122,7 +122,7 @@ def list_by_query(text: SqlText) -> SqlText:
     listed = _LISTS[reader.word]
     reader.at += 1
     conditions = [listed.condition] if listed.condition else []
-    if listed is not _CATALOGS and (reader.take("FROM") or reader.take("IN")):
+    if listed.place and (reader.take("FROM") or reader.take("IN")):
         *qualifiers, name = reader.read_qualified_name("The name of a catalog or schema")
         conditions.append(f"{listed.place} = {_literal(name)}")
         conditions += [f"table_catalog = {_literal(one)}" for one in qualifiers]

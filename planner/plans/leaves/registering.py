@@ -161,13 +161,9 @@ def register_tables(
             leaf = SystemLeaf(run, CatalogLeafTable(LEAVES[name], relations), catalog.access)
             _register_leaf(context, quote(name), leaf, pushdown=pushdown)
         register_functions(context, bound.catalog_functions, relations)
-    distances, json_functions = bound.distances, bound.json_functions
-    if bound.reads_lists:
-        distances, json_functions = frozenset(DISTANCES), LISTED_FUNCTIONS
-    if distances:
-        register_distances(context, distances, run)
-    if json_functions:
-        register_json(context, json_functions, run)
+    register_distances(context, DISTANCES if bound.reads_lists else bound.distances, run)
+    listed = LISTED_FUNCTIONS if bound.reads_lists else frozenset()
+    register_json(context, bound.json_functions | listed, run)
 
 
 def _find_relations(run: QueryRun, catalog: VisibleCatalog, infer_view: InferView) -> Relations:

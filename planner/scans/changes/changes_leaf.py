@@ -122,8 +122,8 @@ class _ChangesScan(TableScan):
         self._other = run.table(other)
         self._part = part
 
-    def _prune_by_plan(self, pruned: Pruning) -> Pruning:
-        """Return the regions as they are: a plan may say more of one state than of the other."""
+    def _prune_by_predicates(self, pruned: Pruning) -> Pruning:
+        """Return the regions as they are: a statement may say more of one state than of the other."""
         return pruned
 
     def _find_keys(self, base: BaseTable) -> None:

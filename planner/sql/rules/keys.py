@@ -66,13 +66,12 @@ def constant_sides(tree: Tree) -> None:
         SELECT t.id FROM t JOIN w ON 1 < w.u WHERE w.u >= 1
     ->  SELECT t.id FROM t JOIN w ON w.u > 1 WHERE w.u >= 1
 
-        SELECT id FROM (SELECT id, (id, 1) = (1, id) AS c FROM t) WHERE c
+        SELECT id FROM (SELECT id, id = 1 AND 1 = id AS c FROM t) WHERE c
     ->  SELECT id FROM (SELECT id, id = 1 AND id = 1 AS c FROM t) WHERE c
 
     DataFusion 55 combines the comparisons of a column with constants: `id = 1 AND 1 = id` becomes false, and
     of `1 < id AND id >= 1` only the second is left. Simplifying exchanges the sides first, but not in
-    conditions of joins, not where the constant is yet to be computed, and not in columns that become
-    conditions.
+    conditions of joins, where the constant is yet to be computed, or in columns that become conditions.
     """
     for node in tree.find_all(*_OPPOSITES):
         constant, value = node.this, node.expression

@@ -175,7 +175,7 @@ MEANT: Sequence[Known] = (
     Known(
         "`'2024-07-01 12:00+02'::TIMESTAMP`",
         "postgres",
-        r"(?=.*'\d{4}-\S+ [\d:.]+[+-]\d\d)(?=.*timestamp_(s|ms|us|ns)_[xy])",
+        r"'\d{4}-\S+ [\d:.]+[+-][\d:]+', (t\.)?timestamp_(s|ms|us|ns)_[xy]\b",
     ),
     Known("`array_to_string` of structs", "refused", r"array_to_string\(.*list_struct", "not implemented"),
     Known("timestamps of seconds beside finer ones", "refused", "", "UnsupportedError"),

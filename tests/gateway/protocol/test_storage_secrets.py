@@ -74,10 +74,13 @@ def test_refusals_of_the_store_are_told_without_its_secrets(
             texts = [
                 told(lambda: rpc.query(client, statement).to_pylist())  # noqa: B023
                 for statement in (
+                    "SELECT * FROM t",
                     "SELECT * FROM unopened",
                     "SELECT * FROM absent",
                     "INSERT INTO t VALUES (77)",
                     "CREATE TABLE made (id BIGINT PRIMARY KEY)",
+                    "SELECT * FROM t FOR VERSION AS OF 1",
+                    "SELECT * FROM system.generations",
                     "SELECT error FROM system.queries",
                 )
             ]

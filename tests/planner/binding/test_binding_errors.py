@@ -95,7 +95,7 @@ def test_statements_that_are_not_offered(sql: str, message: str):
         ("SHOW COLUMNS FROM zzz", "Table 'zzz' does not exist"),
         ('SELECT * FROM "orders#1"', "Table 'orders#1' does not exist"),
         ("SELECT * FROM orders#1", "Table 'orders#1' does not exist"),
-        ("SELECT * FROM 'events/*.parquet'", "files are not read by statements"),
+        ("SELECT * FROM 'events/*.parquet'", "does not exist. Statements cannot read files"),
     ],
 )  # fmt: skip
 def test_tables_that_do_not_exist(sql: str, message: str):

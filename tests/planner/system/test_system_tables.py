@@ -9,7 +9,7 @@ import lance
 import pyarrow as pa
 import pytest
 
-from lance_gateway.memwal.errors import NotFoundError
+from lance_gateway.memwal.errors import InvalidInputError, NotFoundError
 from lance_gateway.planner.access.rights import FULL_ACCESS, Access, TableAccess
 from lance_gateway.planner.engine import QueryEngine
 from tests.support.judging.principals import create_principal
@@ -232,6 +232,14 @@ def test_functions_of_the_gateway_are_listed(engine: QueryEngine) -> None:
     for name in ("l2_distance", "json_extract", "sqrt"):
         assert {one["function_name"] for one in rows(engine, f"SHOW FUNCTIONS LIKE '{name}'")} == {name}
         assert rows(engine, query.format(name))[0] == {"routine_name": name}
+    written = rows(engine, f"SELECT json_object(routine_name, 1) AS x FROM ({query.format('sqrt')}) LIMIT 1")
+    assert written == [{"x": '{"sqrt":1}'}]
+
+
+@pytest.mark.parametrize("listed", ["PROCESSLIST", "JOBS", "DATABASES"])
+def test_lists_without_schemas_have_no_from(engine: QueryEngine, listed: str) -> None:
+    with pytest.raises(InvalidInputError, match="Unexpected 'FROM'"):
+        rows(engine, f"SHOW {listed} FROM x")
 
 
 def test_other_names_are_refused(engine: QueryEngine) -> None:
