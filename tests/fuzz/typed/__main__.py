@@ -4,11 +4,13 @@ import argparse
 import sys
 import time
 from contextlib import ExitStack
+from pathlib import Path
 
 from tests.fuzz.typed.coverage import describe
 from tests.fuzz.typed.functions import functions
 from tests.fuzz.typed.judges import find_postgres, serve_postgres
 from tests.fuzz.typed.operators import OPERATORS
+from tests.fuzz.typed.report import Report
 from tests.fuzz.typed.running import Machine
 from tests.support.processes.writer_process import WriterProcess
 
@@ -28,12 +30,27 @@ def main() -> int:
         "--asks", choices=("all", "operators", "functions"), default="all", help="what is asked"
     )
     parser.add_argument("--strict", action="store_true", help="differences that are being mended count, too")
+    parser.add_argument("--keep", type=Path, help="file of what the run came to; one that is there goes on")
+    parser.add_argument(
+        "--show", type=Path, nargs="+", help="show what the runs of such files came to, in all"
+    )
     chosen = parser.parse_args()
+    if chosen.show:
+        total, *others = map(Report.load, chosen.show)
+        for one in others:
+            total.add(one)
+        return show(total)
     with ExitStack() as stack:
         programs = find_postgres()
         postgres = None if programs is None else stack.enter_context(serve_postgres(programs))
         process = stack.enter_context(WriterProcess())
-        machine = Machine(chosen.seed, postgres, lambda one: write(f"\n{one}"), chosen.mismatches)
+        kept = Report.load(chosen.keep) if chosen.keep is not None and chosen.keep.exists() else None
+        machine = Machine(
+            chosen.seed if kept is None else kept.seed,
+            postgres,
+            lambda one: write(f"\n{one}"),
+            chosen.mismatches,
+        )
         if chosen.types:
             machine.types = chosen.types.split(",")
         machine.operators = {
@@ -42,10 +59,21 @@ def main() -> int:
         machine.is_patient = not chosen.strict
         machine.fills = not chosen.plain_nulls
         report = machine.run(
-            process, statements=chosen.statements, seconds=chosen.seconds, first_lake=chosen.lake
+            process,
+            statements=chosen.statements,
+            seconds=chosen.seconds,
+            first_lake=chosen.lake,
+            report=kept,
+            keep=(lambda _: None) if chosen.keep is None else lambda report: report.save(chosen.keep),
         )
     if chosen.known:
         write("\n\n".join(sorted(report.pending.values())))
+    return show(report)
+
+
+def show(report: Report) -> int:
+    """Write what a run came to, or several; return 1 when an answer was wrong."""
+    write("\n\n".join(map(str, report.mismatches.values())))
     write(describe(report.cells))
     write(report.figures())
     return 1 if report.mismatches else 0

@@ -1,7 +1,10 @@
 """What a run comes to: mismatches, counts and shares."""
 
+import pickle
 from collections import Counter
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
 
 from tests.fuzz.typed.coverage import Cell
 
@@ -37,9 +40,15 @@ class Mismatch:
 
 @dataclass
 class Report:
-    """What a run came to."""
+    """What a run came to, or several.
+
+    Attributes:
+        seed: Of the run.
+        lake: The one that comes next.
+    """
 
     seed: int
+    lake: int = 0
     mismatches: dict[str, Mismatch] = field(default_factory=dict)
     alike: Counter[str] = field(default_factory=Counter)
     known: Counter[str] = field(default_factory=Counter)
@@ -53,6 +62,33 @@ class Report:
     @property
     def statements(self) -> int:
         return self.counts["statements"]
+
+    def save(self, path: Path) -> None:
+        """Write what the run came to so far, in place of what was written before."""
+        part = path.with_suffix(".part")
+        part.write_bytes(pickle.dumps(self))
+        part.replace(path)
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Return what a run has written."""
+        report = pickle.loads(path.read_bytes())
+        assert isinstance(report, cls)
+        return report
+
+    def add(self, other: Self) -> None:
+        """Add what another run came to."""
+        self.mismatches |= other.mismatches
+        self.examples |= other.examples
+        self.seconds += other.seconds
+        for mine, others in (
+            (self.alike, other.alike),
+            (self.known, other.known),
+            (self.counts, other.counts),
+            (self.refusals, other.refusals),
+        ):
+            mine.update(others)
+        self.cells.update(other.cells)
 
     def share(self, of: str) -> float:
         """Return which part of the statements are like that."""

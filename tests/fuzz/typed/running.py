@@ -113,11 +113,27 @@ class Machine:
     concerns: Callable[[str], bool] = lambda _: True
 
     def run(
-        self, process: WriterProcess, *, statements: int, seconds: float = float("inf"), first_lake: int = 0
+        self,
+        process: WriterProcess,
+        *,
+        statements: int,
+        seconds: float = float("inf"),
+        first_lake: int = 0,
+        report: Report | None = None,
+        keep: Callable[[Report], object] = lambda _: None,
     ) -> Report:
-        """Ask until so many statements are asked, or so many seconds have passed."""
-        report = Report(self.seed)
-        begin, number = time.monotonic(), first_lake
+        """Ask until so many statements are asked, or so many seconds have passed.
+
+        Args:
+            process: Writes what only another process may write.
+            statements: In all, with those of a report that is continued.
+            seconds: From now on.
+            first_lake: Of a new report.
+            report: The one to continue, if any.
+            keep: Is given the report after each lake.
+        """
+        report = report or Report(self.seed, first_lake)
+        begin, passed = time.monotonic(), report.seconds
         end = begin + seconds
         duck = Duck()
         idle = 0
@@ -129,12 +145,13 @@ class Machine:
         ):
             before = report.statements
             with _directory() as root, ExitStack() as stack:
-                lake = _Asking(self, report, number, root, process, stack, duck)
+                lake = _Asking(self, report, report.lake, root, process, stack, duck)
                 lake.ask(min(report.statements + PER_LAKE, statements), end)
             idle = idle + 1 if report.statements == before else 0
-            number += 1
+            report.lake += 1
+            report.seconds = passed + time.monotonic() - begin
+            keep(report)
         duck.close()
-        report.seconds = time.monotonic() - begin
         return report
 
 

@@ -11,12 +11,12 @@ import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NoReturn, Self
+from typing import NoReturn, Self, TextIO
 
 import lance_gateway.gateway.start.run_server  # noqa: F401 - takes most of the time
 from lance_gateway.gateway.cli import main
-from lance_gateway.gateway.execution.workers.channel import Channel
-from lance_gateway.gateway.execution.workers.template import Template
+from lance_gateway.gateway.execution.workers.channel import Channel, ChannelClosedError
+from lance_gateway.gateway.execution.workers.template import Child, Template
 
 _PATIENCE_SECONDS = 120
 _PR_SET_PDEATHSIG = 1
@@ -37,18 +37,10 @@ class CommandProcess:
     """
 
     def __init__(self, arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
-        ours, theirs = socket.socketpair()
-        pipes = [os.pipe(), os.pipe()]
-        with ours, theirs:
-            child = _start_template().start(None, theirs)
-            channel = Channel(ours)
-            options = (list(arguments), dict(environment or os.environ), str(Path.cwd()))
-            channel.send(options, *(writing for _, writing in pipes))
-            for _, writing in pipes:
-                os.close(writing)
-            channel.receive()
+        options = (list(arguments), dict(environment or os.environ), str(Path.cwd()))
+        child, readers = _start(options) or _start(options) or _refuse()
         self.pid = child.pid
-        self.stdout, self.stderr = (os.fdopen(reading) for reading, _ in pipes)
+        self.stdout, self.stderr = readers
         self.returncode: int | None = None
         self._child = child
         self._waiter = threading.Thread(target=self._wait, daemon=True)
@@ -97,6 +89,36 @@ def run_command(
         output = process.stdout.read()
         code = process.wait(_PATIENCE_SECONDS)
         return subprocess.CompletedProcess(arguments, code, output, errors.result())
+
+
+def _start(options: object) -> tuple[Child, list[TextIO]] | None:
+    """Start a process, and return it with what it writes; None if its connection broke before it began.
+
+    That happens once in some ten thousand starts where tests run side by side.
+    """
+    pipes = [os.pipe(), os.pipe()]
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        child = _start_template().start(None, theirs)
+        channel = Channel(ours)
+        try:
+            channel.send(options, *(writing for _, writing in pipes))
+            theirs.close()
+            channel.receive()
+        except ChannelClosedError:
+            child.kill()
+            child.wait()
+            for reading, _ in pipes:
+                os.close(reading)
+            return None
+        finally:
+            for _, writing in pipes:
+                os.close(writing)
+    return child, [os.fdopen(reading) for reading, _ in pipes]
+
+
+def _refuse() -> NoReturn:
+    raise RuntimeError("two processes in a row have lost their connection before they began")
 
 
 @functools.cache

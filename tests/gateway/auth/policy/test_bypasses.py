@@ -63,7 +63,9 @@ grants = [{ tables = ["*"], write = true }]
 rita = ["reader"]
 olga = ["owner"]
 """
-CANARIES = re.compile(r"canary|4711|922337203685477580[0-9]|margin|right\(note|root:", re.IGNORECASE)
+CANARIES = re.compile(
+    r"canary|(?<![\d.])4711(?!\d)|922337203685477580[0-9]|margin|right\(note|root:", re.IGNORECASE
+)
 """What only hidden rows, hidden columns, masked values, the policy and other files hold."""
 SEEN = pa.schema(
     [
