@@ -111,7 +111,8 @@ class Frames:
         self._rewritten: KeptTexts[str] = KeptTexts()
         self._joined: KeptTexts[JoinedStatement] = KeptTexts()
         self._predicates: KeptTexts[StatementPredicates] = KeptTexts()
-        self._operations: Operations = {}
+        self._operations: Mapping[bool, Operations] = {True: {}, False: {}}
+        """Types by whether parameters have none: such plans are not simplified, and have other types."""
         self.idle_plans = IdlePlans()
         self._schema_reader = SessionContext()
         """Only used to read the schemas of plans."""
@@ -191,19 +192,26 @@ class Frames:
             register(context)
             nulls = () if typing else tuple(name for name, value in values.items() if not value.is_valid)
             replan = partial(plan_text, context, bound.kind, values=values)
-            plan_part = partial(self._plan_part, context, values, {})
+            writes_json = not WRITERS.isdisjoint(bound.json_functions)
+            plan_part = partial(self._plan_part, context, values, {}, marks=writes_json)
             types = {name: value.type for name, value in values.items()}
             typed = _type_columns(bound, catalog, columns)
             rewrite = partial(
-                apply_rules, text, typed, types, plan_part, self._operations, nulls, read=bound.read
+                apply_rules,
+                text,
+                typed,
+                types,
+                plan_part,
+                self._operations[untyped],
+                nulls,
+                read=bound.read,
             )
             text = self._rewritten.make(f"{nulls} {text}", typed, types, rewrite)
-            if not WRITERS.isdisjoint(bound.json_functions):
-                find_schema = partial(self._plan_part, context, values, {})
+            if writes_json:
                 text, written = (
                     (mark_json(text), mark_json(written))
                     if untyped
-                    else type_json(text, written, find_schema, partial(register_writer, context, run))
+                    else type_json(text, written, plan_part, partial(register_writer, context, run))
                 )
             frame = _plan_named(bound, names, replan, text, written, plan_part)
             text = frame.text
@@ -367,10 +375,19 @@ class Frames:
         values: Mapping[str, pa.Scalar],
         known: dict[str, pa.Schema | Exception],
         sql: str,
+        *,
+        marks: bool = False,
     ) -> pa.Schema:
         """Plan a query that is a part of a statement; return the schema of its result.
 
         Parts have parts in common. Each is planned once: otherwise nested ones take exponential time.
+
+        Args:
+            context: of the statement.
+            values: of its parameters.
+            known: what was planned before.
+            sql: the query.
+            marks: whether it may write values as JSON, whose types are not known yet.
         """
 
         def plan(text: str, _: str) -> DataFrame:
@@ -378,7 +395,8 @@ class Frames:
 
         if sql not in known:
             try:
-                known[sql] = self.schema(plan_unique(StatementKind.QUERY, plan, sql, sql))
+                part = mark_json(sql) if marks else sql
+                known[sql] = self.schema(plan_unique(StatementKind.QUERY, plan, part, part))
             except Exception as error:  # noqa: BLE001 - raised below, each time that the part is asked for
                 known[sql] = error
         found = known[sql]

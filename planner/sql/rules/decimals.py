@@ -197,38 +197,38 @@ def rounded_decimals(tree: Tree) -> None:
     """Cast a rounded decimal to its type.
 
     DataFusion decides on the types of expressions around it before it knows to how many digits a decimal is
-    rounded.
+    rounded, and does not find out in a statement that has no rows.
 
         SELECT id FROM p WHERE round(price, 1) <> price
     ->  SELECT id FROM p WHERE CAST(round(price, 1) AS DECIMAL(10, 1)) <> price
 
-    The type does not depend on the value of a parameter: it is that of digits of rows.
+    The type does not depend on the value of a parameter or a column: it is that of digits of rows.
 
         SELECT round(price, $1) AS x FROM p
     ->  SELECT CAST(round(price, $1) AS DECIMAL(11, 2)) AS x FROM p
     """
-    is_everywhere = bool(tree.find_all(exp.SetOperation, exp.Group))
     for call in tree.find_calls("round")[::-1]:
-        # Results and sort keys are left alone, unless they must be the same as other expressions.
-        around = call.find_ancestor(exp.Distinct, exp.Select, exp.Anonymous, exp.Window)
-        is_key = isinstance(call.parent, exp.Ordered) or isinstance(around, exp.Distinct)
-        is_result = isinstance(call.parent, exp.Select | exp.Alias) and call.parent_select is tree.root
-        is_shown = is_key or is_result
-        is_open = len(call.expressions) == 2 and isinstance(call.expressions[1], exp.Parameter)
-        if is_open:
-            value = tree.find_type(call.expressions[0])
-            kind = _add_digit(value) if value is not None and pa.types.is_decimal128(value) else None
-        else:
-            kind = tree.find_type(call) if is_everywhere or not is_shown else None
+        value, *digits = call.expressions or [exp.null()]
+        kind = tree.find_type(value) if tree.may_mix([value], "decimal") else None
         if kind is not None and pa.types.is_decimal(kind):
             is_unnamed = isinstance(call.parent, exp.Select) and call.arg_key == "expressions"
             field = tree.find_field(call) if is_unnamed else None
-            cast = _cast_rounded(call.copy(), kind)
+            cast = _cast_rounded(call.copy(), _round_type(kind, digits))
             tree.replace(call, cast if field is None else exp.alias_(cast, field.name, quoted=True))
 
 
-def _add_digit(kind: pa.Decimal128Type) -> pa.Decimal128Type:
-    return pa.decimal128(min(kind.precision + 1, MAX_DIGITS), kind.scale)
+def _round_type(kind: pa.DataType, digits: Sequence[exp.Expr]) -> pa.DataType:
+    """Return the type of a decimal that is rounded, as DataFusion has it for constant digits."""
+    is_wide = not pa.types.is_decimal128(kind)
+    make, most = (pa.decimal256, MAX_WIDE_DIGITS) if is_wide else (pa.decimal128, MAX_DIGITS)
+    number = digits[0] if digits else exp.Literal.number(0)
+    is_negative = isinstance(number, exp.Neg)
+    number = number.this if is_negative else number
+    if not isinstance(number, exp.Literal) or number.is_string or not number.name.isdecimal():
+        return make(min(kind.precision + 1, most), kind.scale)
+    if is_negative and kind.scale == 0:
+        return make(min(kind.precision + 1, most), 0)
+    return make(kind.precision, 0 if is_negative else min(int(number.name), kind.scale))
 
 
 def _cast_rounded(expression: exp.Expr, kind: pa.DataType) -> exp.Expr:

@@ -142,6 +142,9 @@ def _replace_literals(
 _NUMBERS: Final[frozenset[Family]] = frozenset({"decimal", "floating", "integer"})
 _NUMBER: Final = re.compile(r"\s*([-+]?)(\d+(?:\.\d*)?|\.\d+)\s*")
 _WHOLE_DIGITS: Final = 18
+_FUNCTIONS_OF_NUMBERS: Final = frozenset(
+    {"atan2", "gcd", "lcm", "log", "mod", "pow", "power", "round", "trunc"}
+)
 
 
 def number_texts(tree: Tree) -> None:
@@ -153,7 +156,20 @@ def number_texts(tree: Tree) -> None:
 
         SELECT CASE WHEN price IS NULL THEN '4.44' ELSE price END FROM p
     ->  SELECT CASE WHEN price IS NULL THEN 4.44 ELSE price END FROM p
+
+    It computes with no texts, and has functions of numbers for numbers alone.
+
+        SELECT price * '2', power(price, '2') FROM p
+    ->  SELECT price * 2, power(price, 2) FROM p
     """
+    for node in tree.find_all(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Anonymous):
+        is_call = isinstance(node, exp.Anonymous)
+        operands = node.expressions if is_call else [node.this, node.expression]
+        texts = [one for one in operands if _is_number(one)]
+        if texts and (not is_call or node.name.lower() in _FUNCTIONS_OF_NUMBERS):
+            others = [one for one in operands if not _is_text(one)]
+            if _may_be_numbers(tree, others):
+                _replace_texts(tree, texts, [tree.find_type(one) for one in others], Use.RETURNED)
     for group in find_groups(tree):
         texts = [member for member in group.members if _is_number(member)]
         others = [member for member in group.members if not _is_text(member)]

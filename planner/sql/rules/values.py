@@ -127,8 +127,6 @@ def mixed_bytes(tree: Tree) -> None:
     It has no common type for bytes and NULL either, has digests of bytes without a fixed size alone, and
     lengths of texts alone: `length` counts the characters that bytes are in UTF-8, and fails for others.
     """
-    for call in tree.find_all(exp.Anonymous)[::-1]:
-        _call_with_bytes(tree, call)
     unify_types(tree, ("bytes", "bytes"), _choose)
     for group in find_groups(tree):
         nulls = [member for member in group.members if isinstance(member, exp.Null)]
@@ -136,6 +134,8 @@ def mixed_bytes(tree: Tree) -> None:
         if nulls and isinstance(group.node, exp.Anonymous) and tree.may_mix(others, "bytes"):
             for null in nulls:
                 tree.replace(null, write_null(tree, others[0]))
+    for call in tree.find_all(exp.Anonymous)[::-1]:
+        _call_with_bytes(tree, call)
 
 
 def hide_value(value: exp.Expr, kind: pa.DataType | None = None) -> exp.Expr:

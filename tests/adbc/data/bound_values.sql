@@ -16,6 +16,7 @@ SELECT id, sm + {100000} AS x FROM a
 SELECT id, sm * {3} AS x FROM a
 SELECT id, r * {2} AS x FROM a
 SELECT id, r + {0.1} AS x FROM a
+SELECT round(d, 1) AS x, round(d) AS y FROM a WHERE id >= {0}
 SELECT id FROM a WHERE d = {4}
 SELECT id FROM a WHERE d = {3.5}
 SELECT id FROM a WHERE d > {3}

@@ -135,6 +135,12 @@ MEANT: Sequence[Known] = (
     ),
     Known("`at = ANY (ARRAY[day, '2024-07-01 12:00'])`", "duckdb", r"decimal_.* = ANY\(ARRAY\[.*\d{19,}"),
     Known(
+        "`at = ANY (ARRAY[day, '2024-07-01 12:00'])`", "duckdb", r" = ANY\(ARRAY\[[^]]*date(32|64)_.*\d:\d"
+    ),
+    Known("`u = '1.1'` of a `BIGINT UNSIGNED`", "postgres", r"\w\(.*uint64_\w / "),
+    Known("a UUID in capitals", "constant", r"UUID '.*'[-\dA-F]{36}'"),
+    Known("`r = 4.44` of a `REAL`", "duckdb", r"(float|vector)_.*[-+*/] \d*\.\d", r"\d\.\d{10,}|e-\d"),
+    Known(
         "`u = '1.1'` of a `BIGINT UNSIGNED`",
         "refused",
         r"uint64_.*'|round\(.*int\d",

@@ -25,7 +25,7 @@ class Place:
 
     Attributes:
         sql: `{e}` is the expression, `{l}` what it is compared with, `{t}` and `{u}` tables with the same rows,
-            `{key}` the key of a row.
+            `{key}` the key of a row, `{bound}` the same as a parameter.
         expected: The rows by the values of `{e}`; the arguments are these values and the key. None: not known.
         same_as: The statement that must give the same rows, where `expected` is none, and that is refused alike.
         is_condition: Whether the expression is a condition.
@@ -262,6 +262,10 @@ PLACES = (
           is_condition=False, groups=_KEYS),
     Place("view", "SELECT id, v FROM (SELECT t.id, {e} AS v FROM {t} AS t ORDER BY id LIMIT 1000) q WHERE v IS NOT NULL",
           lambda values, _: [(key, value) for key, value in values.items() if value is not None], is_condition=False),
+    Place("beside a parameter", "SELECT t.id, {e} AS v FROM {t} AS t WHERE t.id <= {bound}",
+          lambda values, key: [(one, value) for one, value in values.items() if one <= key], is_condition=False),
+    Place("LIMIT of a parameter", "SELECT {e} AS v FROM {t} AS t ORDER BY t.id LIMIT {bound}",
+          lambda values, key: [(values[one],) for one in sorted(values)[:key]], is_condition=False, is_ordered=True),
     Place("running count", "SELECT id, count(*) OVER (ORDER BY {e}) FROM {t} AS t", _running, is_condition=False, groups=_ORDERED),
     Place("named window", "SELECT id, count(*) OVER (w ORDER BY id) FROM {t} AS t WINDOW w AS (PARTITION BY {e})",
           lambda values, _: [(key, [values[one] for one in sorted(values) if one <= key].count(value)) for key, value in values.items()],

@@ -519,6 +519,9 @@ class _Asking:
             if partner is None:
                 return None
             names |= {"r": right.text(partner)} if "{r}" in place.sql else {"l": rendering.text(partner)}
+        if "{bound}" in place.sql:
+            rendering.parameters.append(pa.scalar(key))
+            names["bound"] = f"${len(rendering.parameters)}"
         access: Access = FULL_ACCESS
         if place.name == "policy":
             access = create_principal(**{TABLE: TableAccess(str(names["e"]), {}, frozenset())})

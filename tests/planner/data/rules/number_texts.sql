@@ -34,3 +34,8 @@ SELECT coalesce(n, '4.44') FROM p
 SELECT CASE v WHEN 65536 THEN 'a' WHEN '1.104' THEN 'b' END AS x FROM w
 --
 SELECT CASE v WHEN 65536 THEN 'a' WHEN 1.104 THEN 'b' END AS x FROM w
+
+## arithmetic, and functions of numbers
+SELECT price * '1.5' AS a, n + '7' AS b, power(price, '2') AS c, round(price, '1') AS d FROM p
+--
+SELECT price * 1.5 AS a, n + 7 AS b, power(price, 2) AS c, round(price, 1) AS d FROM p

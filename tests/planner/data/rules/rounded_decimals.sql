@@ -7,10 +7,10 @@ SELECT id FROM p WHERE (round(price, 1)) <> price OR round(price, 1) IN (1, pric
 --
 SELECT id FROM p WHERE (CAST(round(price, 1) AS DECIMAL(10, 1))) <> price OR CAST(round(price, 1) AS DECIMAL(10, 1)) IN (1, price)
 
-## other numbers, and one that is only shown
-SELECT round(price, 1) AS x FROM p WHERE round(f, 1) = f
+## results, and other numbers
+SELECT round(price, 1) AS x, round(price), round(big, 5) AS y, round(price, -1) AS z FROM p WHERE round(f, 1) = f ORDER BY round(price, 1)
 --
-SELECT round(price, 1) AS x FROM p WHERE round(f, 1) = f
+SELECT CAST(round(price, 1) AS DECIMAL(10, 1)) AS x, CAST(round(price) AS DECIMAL(10, 0)) AS "round(p.price)", CAST(round(big, 5) AS DECIMAL(38, 2)) AS y, CAST(round(price, -1) AS DECIMAL(10, 0)) AS z FROM p WHERE round(f, 1) = f ORDER BY CAST(round(price, 1) AS DECIMAL(10, 1))
 
 ## a set operation
 SELECT id, round(price, 1) FROM p EXCEPT SELECT n, 2.5 FROM p
@@ -25,7 +25,7 @@ SELECT abs(CAST(round(price, 1) AS DECIMAL(10, 1))) + 1 AS x FROM p GROUP BY CAS
 ## an output of a subquery
 SELECT round(price, 1) AS a FROM p JOIN (SELECT round(price, 1) AS v FROM p) AS q ON round(price, 1) = q.v
 --
-SELECT round(price, 1) AS a FROM p JOIN (SELECT CAST(round(price, 1) AS DECIMAL(10, 1)) AS v FROM p) AS q ON CAST(round(price, 1) AS DECIMAL(10, 1)) = q.v
+SELECT CAST(round(price, 1) AS DECIMAL(10, 1)) AS a FROM p JOIN (SELECT CAST(round(price, 1) AS DECIMAL(10, 1)) AS v FROM p) AS q ON CAST(round(price, 1) AS DECIMAL(10, 1)) = q.v
 
 ## digits of a parameter
 SELECT round(price, $1) AS x, round(f, $1) AS y FROM p
