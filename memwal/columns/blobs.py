@@ -25,6 +25,7 @@ BLOB_ENCODING: Final = b"lance-encoding:blob"
 """Marks a field of blobs; thresholds of its sizes are in the metadata as well, under names that begin so."""
 _EXTENSION: Final = "lance.blob"
 _EXTENSION_NAME: Final = b"ARROW:extension:name"
+_MARKS: Final = (BLOB_ENCODING, _EXTENSION.encode())
 _BYTES: Final = pa.large_binary()
 BATCH_BYTES: Final = 8 << 20
 """A batch has at most so many bytes of blobs, unless a single one is larger. Lance reads some ahead."""
@@ -47,6 +48,9 @@ def is_blob_struct(field: pa.Field) -> bool:
 
 def list_blobs(schema: Iterable[pa.Field]) -> frozenset[str]:
     """Return the top-level columns that store blobs, also within structs or lists."""
+    # Most schemas have none, and some have thousands of columns.
+    if isinstance(schema, pa.Schema) and not any(map(schema.serialize().to_pybytes().__contains__, _MARKS)):
+        return frozenset()
     return frozenset(field.name for field in schema if has_field(field, is_blob))
 
 

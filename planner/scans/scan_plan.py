@@ -10,6 +10,7 @@ import heapq
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
@@ -37,6 +38,7 @@ from lance_gateway.execnodes.storage.source import ColumnCache
 from lance_gateway.memwal.bloom import KeyFilter, build_key_filter, load_key_filter
 from lance_gateway.memwal.errors import CorruptDataError
 from lance_gateway.planner.access.table_policy import TablePolicy
+from lance_gateway.planner.bridge.machine import count_cores
 from lance_gateway.planner.predicates.arrow_expressions import Call, Node, Other, read_expression
 from lance_gateway.planner.predicates.predicate import TRUE, And, Predicate, conjunction, decode
 from lance_gateway.planner.predicates.row_filter import PredicateFilter, find_columns, is_understood
@@ -194,6 +196,8 @@ def _plan_lookups(
         if region.tail is not None:
             tail = MemTableScanExec(region.tail.source, needed, with_tombstone=True, by_key=True)
             yield TakeLastExec(tail, base.primary_key)
+    generations = [generation for region in regions for generation in region.generations]
+    filters = dict(zip(generations, find_key_filters(base, generations, cache), strict=True))
     for region in regions:
         for generation in reversed(region.generations):
             scan = LanceScanExec(
@@ -205,8 +209,7 @@ def _plan_lookups(
                 with_tombstone=generation.has_tombstones,
                 by_key=True,
             )
-            guard = find_key_filter(base, generation, cache)
-            yield BloomFilterGuardExec(TakeLastExec(scan, base.primary_key), guard)
+            yield BloomFilterGuardExec(TakeLastExec(scan, base.primary_key), filters[generation])
     fragments = tuple(fragment.fragment_id for fragment in base.fragments)
     locator = BaseKeyLocator(places, base)
     scan = LanceScanExec(
@@ -220,6 +223,18 @@ def _plan_lookups(
     )
     # Without MemWAL all rows of a key are shown.
     yield scan if base.details is None else TakeLastExec(scan, base.primary_key)
+
+
+def find_key_filters(
+    base: BaseTable, generations: Sequence[GenerationDataset], cache: ByteCache
+) -> Sequence[KeyFilter]:
+    """Return the key filter of each generation; those that are not known are made side by side."""
+    names = [_KeyFilterName(base.key, generation.place) for generation in generations]
+    found: list[KeyFilter | None] = cache.get_many(names)
+    if all(found):
+        return [one for one in found if one is not None]
+    with ThreadPoolExecutor(count_cores()) as threads:
+        return list(threads.map(lambda generation: find_key_filter(base, generation, cache), generations))
 
 
 def find_key_filter(base: BaseTable, generation: GenerationDataset, cache: ByteCache) -> KeyFilter:

@@ -25,8 +25,8 @@ from lance_gateway.memwal.base.index_details import (
     read_base_manifest,
 )
 from lance_gateway.memwal.base.version_list import list_manifests
-from lance_gateway.memwal.columns.blobs import build_plain_schema, open_for_reading
-from lance_gateway.memwal.columns.stored_fields import StoredField, read_dataset_fields
+from lance_gateway.memwal.columns.blobs import open_for_reading
+from lance_gateway.memwal.columns.stored_fields import StoredField
 from lance_gateway.memwal.creating import list_key_columns, list_not_null_columns, table_exists
 from lance_gateway.memwal.creating.columns import TABLE_ID
 from lance_gateway.memwal.creating.key_index import FINDING_TYPES
@@ -158,8 +158,8 @@ class BaseTable:
         storage: directory of the table.
         dataset: the `lance.LanceDataset` at `version`.
         version: of the dataset.
+        stored: schema of the dataset.
         schema: Arrow schema of the table's columns, all nullable: a tombstone has nothing but its key.
-        field_names: Lance field id -> top-level column name.
         primary_key: key columns in key order; empty where the table declares none.
         details: MemWAL index, or None where the table has none.
         digest: of the manifest file, 16 bytes.
@@ -172,8 +172,8 @@ class BaseTable:
     storage: Storage
     dataset: Any
     version: int
+    stored: StoredSchema
     schema: pa.Schema
-    field_names: Mapping[int, str]
     primary_key: tuple[str, ...]
     details: MemWalIndexDetails | None
     digest: bytes
@@ -192,9 +192,14 @@ class BaseTable:
         return self.source.fragments.all
 
     @cached_property
+    def field_names(self) -> Mapping[int, str]:
+        """Lance field id -> top-level column name."""
+        return {field.field_id: field.name for field in self.stored.fields}
+
+    @property
     def declared_schema(self) -> pa.Schema:
         """The table's columns with what is declared of them; blobs are bytes."""
-        return build_plain_schema(self.dataset.schema)
+        return self.stored.arrow
 
     @cached_property
     def not_null_columns(self) -> frozenset[str]:
@@ -204,7 +209,7 @@ class BaseTable:
     @cached_property
     def uuid_columns(self) -> frozenset[str]:
         """Columns of UUIDs, which are texts in small letters."""
-        return frozenset(list_uuids(self.dataset.schema))
+        return frozenset(list_uuids(self.stored.arrow))
 
     @cached_property
     def lineage_columns(self) -> tuple[str, ...]:
@@ -276,7 +281,7 @@ class BaseTable:
             (fragment.fragment_id, fragment.physical_rows, fragment.files.files, fragment.deletions)
             for fragment in self.fragments
         ]
-        columns = [(field.field_id, field.name) for field in read_dataset_fields(self.dataset)]
+        columns = [(field.field_id, field.name) for field in self.stored.fields]
         said = json.dumps([columns, opened], default=astuple)
         digest = hashlib.blake2b(self.digest, digest_size=16)
         digest.update(said.encode())
@@ -317,8 +322,7 @@ class BaseTable:
     @cached_property
     def opened(self) -> StoredDataset:
         """The dataset as it is read: its scans return the bytes of blobs."""
-        stored = StoredSchema.of(self.dataset)
-        return StoredDataset(open_for_reading(self.dataset, stored.blobs), self.place, stored)
+        return StoredDataset(open_for_reading(self.dataset, self.stored.blobs), self.place, self.stored)
 
     def find_origin(self, directory: Storage) -> LocalOrigin | None:
         """Return the origin of a dataset of the table; None if its files can't be told from others.
@@ -404,8 +408,27 @@ class BaseTable:
 
     @cached_property
     def _names_by_id(self) -> Mapping[int, str]:
-        fields = read_dataset_fields(self.dataset)
-        return {one.field_id: one.name for field in fields for one in field.walk()}
+        return {one.field_id: one.name for field in self.stored.fields for one in field.walk()}
+
+
+def _open_dataset(storage: Storage, version: int | None, session: Any) -> Any:  # noqa: ANN401 - lance types
+    options = dict(storage.options) or None
+    return lance.dataset(storage.uri, version=version, session=session, storage_options=options)
+
+
+def find_newest_version(storage: Storage, session: Any) -> int | None:  # noqa: ANN401 - lance types
+    """Return the newest version of a base table; None if it can't be opened.
+
+    Args:
+        storage: directory of the table.
+        session: the `lance.Session` whose caches are shared.
+    """
+    try:
+        return int(_open_dataset(storage, None, session).version)
+    except BaseException as error:
+        if isinstance(error, ValueError | OSError) or is_panic(error):
+            return None
+        raise
 
 
 def open_base_table(
@@ -431,10 +454,8 @@ def open_base_table(
         UnavailableError: storage failed to answer.
     """
     try:
-        dataset = lance.dataset(
-            storage.uri, version=version, session=session, storage_options=dict(storage.options) or None
-        )
-        schema = dataset.schema
+        dataset = _open_dataset(storage, version, session)
+        stored = StoredSchema.of(dataset)
     except LanceGatewayError:
         raise
     except BaseException as error:
@@ -457,9 +478,9 @@ def open_base_table(
         storage=storage,
         dataset=dataset,
         version=dataset.version,
-        schema=pa.schema([pa.field(field.name, field.type) for field in build_plain_schema(schema)]),
-        field_names={field.field_id: field.name for field in read_dataset_fields(dataset)},
-        primary_key=list_key_columns(schema),
+        stored=stored,
+        schema=pa.schema([pa.field(field.name, field.type) for field in stored.arrow]),
+        primary_key=list_key_columns(stored.arrow),
         details=manifest.details,
         digest=manifest.digest,
         place=place or Place.new(storage.uri),

@@ -13,7 +13,12 @@ from lance_gateway.memwal.base.table_mark import read_table_mark
 from lance_gateway.memwal.creating import table_exists
 from lance_gateway.memwal.errors import NotFoundError
 from lance_gateway.memwal.storage.files import VERSIONS, FileIdentity, Storage
-from lance_gateway.planner.tables.sources.base_table import BaseTable, ManifestFile, open_base_table
+from lance_gateway.planner.tables.sources.base_table import (
+    BaseTable,
+    ManifestFile,
+    find_newest_version,
+    open_base_table,
+)
 from lance_gateway.planner.tables.state.table_state import TableState
 
 _ATTEMPTS = 8
@@ -142,10 +147,14 @@ class NewestBase:
     def _open_once(self, before: BaseTable | None) -> BaseTable:
         """Open the newest version; start with empty state if the table was recreated."""
         started = time.monotonic()
-        state, expected = self.state, None
-        if before is not None:
+        state, expected, newest = self.state, None, None
+        if before is None:
+            newest = find_newest_version(self._storage, state.session)
+        else:
             with contextlib.suppress(OSError, ValueError):
-                expected = ManifestFile.of(self._storage, before.dataset.latest_version)
+                newest = before.dataset.latest_version
+        if newest is not None:
+            expected = ManifestFile.of(self._storage, newest)
         opened = self._open(state)
         if before is not None and not self._is_same(before):
             # Asked afterwards (ADR 33): what was opened while the old manifest was there is the old table.
