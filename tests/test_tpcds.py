@@ -44,7 +44,7 @@ def judge(tables: FreshTables) -> Iterator[duckdb.DuckDBPyConnection]:
         yield database
 
 
-@pytest.mark.parametrize("number", sample(range(1, 100), 33))
+@pytest.mark.parametrize("number", sample(range(1, 100), 20))
 def test_the_answer_is_that_of_duckdb(
     engine: QueryEngine, judge: duckdb.DuckDBPyConnection, data: TpcdsData, number: int
 ) -> None:

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.jdbc.jvm import Facts, Jvm
+from tests.support.sampling import sample
 
 pytestmark = pytest.mark.slow
 
@@ -54,7 +55,7 @@ def facts(jvm: Jvm, url: str) -> Facts:
     return jvm.run("Accessors", url)
 
 
-@pytest.mark.parametrize("column", INTEGERS)
+@pytest.mark.parametrize("column", sample(INTEGERS, 2))
 def test_an_integer_is_read_as_any_number(facts: Facts, column: str) -> None:
     number = INTEGERS[column]
     assert facts[f"{column} getLong"] == number

@@ -71,6 +71,7 @@ def test_objects_are_written_changed_and_removed(session: Session, engine: sa.En
         assert other.get(Order, 3) is None
 
 
+@pytest.mark.soak
 def test_many_objects_get_their_keys(session: Session) -> None:
     customers = [Customer(name=f"customer {number}") for number in range(100)]
     session.add_all(customers)

@@ -84,6 +84,7 @@ def test_values_of_all_kinds(spark: SparkSession, root: Path, gateway: EngineGat
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_where_one_row_does_not_fit_none_is_written(
     spark: SparkSession, table: LakeTable, gateway: EngineGateway
 ):

@@ -50,6 +50,7 @@ def held(gateway: EngineGateway) -> list[tuple[object, ...]]:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("spark")
+@pytest.mark.soak
 def test_files_of_several_kinds(root: Path, tmp_path: Path, gateway: EngineGateway):
     (tmp_path / "notes.csv").write_text(CSV)
     result = run(root, "--from", tmp_path / "notes.csv", "--format", "csv")
@@ -114,6 +115,7 @@ def test_what_cannot_be_is_said_before_spark_starts(root: Path):
 
 
 @pytest.mark.usefixtures("spark", "gateway")
+@pytest.mark.soak
 def test_what_spark_cannot_read(root: Path, tmp_path: Path):
     assert (
         failed(root, "--from", tmp_path / "none") == f"error: there is nothing at '{tmp_path}/none' to read"

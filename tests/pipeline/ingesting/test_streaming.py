@@ -110,6 +110,7 @@ def test_a_driver_that_dies_between_rows_and_checkpoint(
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_a_new_checkpoint_reads_everything_anew(feed: Feed, gateway: EngineGateway):
     feed.add("a", {"id": 1, "text": "a"})
     feed.run()

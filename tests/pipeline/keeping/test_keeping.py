@@ -32,6 +32,7 @@ from lance_gateway.pipeline.snapshotting import SnapshotPolicy
 from lance_gateway.pipeline.status import read_status
 from tests.support.lake.tables import LsmTable, bucketed, key_field
 from tests.support.processes.writer_process import WriterProcess
+from tests.support.sampling import sample
 
 SCHEMA = pa.schema([key_field("id", pa.int64()), pa.field("v", pa.string())])
 EAGER = Policies(snapshot=SnapshotPolicy(max_age_seconds=0))
@@ -292,7 +293,7 @@ class TestEnding:
         assert "tables can't be listed: storage is away" in caplog.text
 
     @pytest.mark.slow
-    @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+    @pytest.mark.parametrize("number", sample([signal.SIGTERM, signal.SIGINT], 1))
     def test_a_signal_ends_the_process_cleanly(
         self, root: Path, new_table: Callable[[str], LsmTable], number: signal.Signals
     ):

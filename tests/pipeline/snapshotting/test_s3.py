@@ -16,6 +16,7 @@ from tests.memwal.written import WrittenTable, keyed_schema
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.soak
 def test_snapshots_are_committed_and_read(s3_location: tuple[str, dict[str, str]]):
     uri, options = s3_location
     schema = keyed_schema(pa.field("id", pa.int64()))

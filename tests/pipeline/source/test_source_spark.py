@@ -118,6 +118,7 @@ def test_values_of_every_type_are_those_of_adbc(server: GatewayServer, load: Loa
         assert [plain(row[name]) for row in told] == [plain(row[name]) for row in expected], name
 
 
+@pytest.mark.soak
 def test_executors_read_files_in_direct_mode(server: GatewayServer, lake: Path, load: Load) -> None:
     before = len(list_statements(server))
     direct = load(table="orders", mode="direct", root=str(lake), endpoints="3")
@@ -145,6 +146,7 @@ def test_secrets_are_in_no_plan(load: Load) -> None:
     assert "sesame" not in plan
 
 
+@pytest.mark.soak
 def test_a_dataframe_is_written_and_written_again(
     spark: "SparkSession", server: GatewayServer, load: Load
 ) -> None:

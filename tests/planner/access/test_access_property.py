@@ -156,18 +156,6 @@ def test_answers_are_those_of_restricted_tables(lake: Lake, t: TableAccess, u: T
     check(lake, t, u, asked)
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-@settings(
-    max_examples=25, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
-)
-@given(t=ACCESS_TO_T, u=ACCESS_TO_U, asked=_ASKED)
-def test_many_answers_are_those_of_restricted_tables(
-    lake: Lake, t: TableAccess, u: TableAccess, asked: list[str]
-):
-    check(lake, t, u, asked)
-
-
 @pytest.mark.soak
 @pytest.mark.timeout(0)
 @settings(max_examples=1_000, deadline=None, database=None, suppress_health_check=list(HealthCheck))

@@ -108,6 +108,7 @@ def count_mapped(pid: int, place: Path) -> int:
 
 
 @pytest.mark.usefixtures("table")
+@pytest.mark.soak
 def test_two_workers_hold_columns_and_masks_once(
     place: Path, open_gateway: Callable[..., GatewayProcess]
 ) -> None:
@@ -184,6 +185,7 @@ def test_a_table_made_anew_with_the_same_files_shows_its_own_rows(
         other.stop()
 
 
+@pytest.mark.soak
 def test_writes_of_the_gateway_itself_are_seen_by_all_workers(
     table: LsmTable, open_gateway: Callable[..., GatewayProcess]
 ) -> None:

@@ -34,6 +34,7 @@ def test_rows_are_shown_with_types_nulls_and_short_vectors(page: Page) -> None:
     assert page.list_complaints() == []
 
 
+@pytest.mark.soak
 def test_a_million_rows_scroll(page: Page) -> None:
     page.run("SELECT value AS n FROM range(1200000)")
     page.wait(lambda: page.text("#status").startswith("1,000,000 rows, and there are more"))
@@ -46,6 +47,7 @@ def test_a_million_rows_scroll(page: Page) -> None:
     )
 
 
+@pytest.mark.soak
 def test_escape_cancels(page: Page, site: Site) -> None:
     page.run("SELECT count(*) AS forever FROM range(10000000000) a CROSS JOIN range(100000) b")
     watcher = site.log_in()
@@ -102,6 +104,7 @@ def test_now_shows_statements_and_kills_them(page: Page) -> None:
     page.wait(lambda: "killed" in page.text("#status"))
 
 
+@pytest.mark.soak
 def test_names_of_functions_and_of_columns_behind_an_alias_are_offered(page: Page) -> None:
     offered = "#editor .cm-tooltip-autocomplete"
     page.write("SELECT split_p")
@@ -115,6 +118,7 @@ def test_names_of_functions_and_of_columns_behind_an_alias_are_offered(page: Pag
     assert page.list_complaints() == []
 
 
+@pytest.mark.soak
 def test_a_tab_has_its_parameters_and_dialect_and_so_has_its_link(page: Page) -> None:
     page.choose("#dialect", "mysql")
     page.choose("#consistency", "flushed")
@@ -139,6 +143,7 @@ def test_a_tab_has_its_parameters_and_dialect_and_so_has_its_link(page: Page) ->
     page.driver.execute_script("localStorage.clear()")
 
 
+@pytest.mark.soak
 def test_searches_are_tried_and_their_scores_explained(page: Page, site: Site) -> None:
     made = site.log_in().post("/api/query", json={"sql": "CREATE INDEX ON orders USING FTS (note)"})
     assert '"done":true' in made.text, made.text
@@ -184,6 +189,7 @@ def test_the_last_hour_is_drawn(page: Page) -> None:
     assert page.list_complaints() == []
 
 
+@pytest.mark.soak
 def test_a_plan_is_a_tree_in_which_the_slow_node_stands_out(page: Page) -> None:
     page.run("SELECT note, count(*) FROM orders WHERE id < 5 GROUP BY note ORDER BY 1")
     page.wait(lambda: page.text("#status").startswith("5 rows"))
@@ -229,6 +235,7 @@ def test_users_log_in_and_out(driver: webdriver.Chrome, guarded: Site) -> None:
     page.wait(lambda: page.find("#login").is_displayed())
 
 
+@pytest.mark.soak
 def test_the_selection_is_run_and_history_brings_statements_back(page: Page) -> None:
     page.write("SELECT 1 AS first_one;").send_keys(Keys.ESCAPE, Keys.ENTER, "SELECT 2 AS second_one")
     page.find(".cm-content").send_keys(Keys.ESCAPE, Keys.SHIFT + Keys.HOME)
@@ -240,6 +247,7 @@ def test_the_selection_is_run_and_history_brings_statements_back(page: Page) -> 
     page.wait(lambda: page.text(".cm-content") == "SELECT 2 AS second_one")
 
 
+@pytest.mark.soak
 def test_rows_are_exported_and_copied(page: Page, downloads: Path) -> None:
     page.run("SELECT id, note FROM orders WHERE id < 3 ORDER BY id")
     page.wait(lambda: page.text("#status").startswith("3 rows in"))
@@ -274,6 +282,7 @@ def test_colours_follow_the_system(page: Page) -> None:
     assert len(set(shades)) == 2
 
 
+@pytest.mark.soak
 def test_jobs_writers_and_workers_are_listed(page: Page) -> None:
     page.find("[data-page=now]").click()
     page.wait(lambda: " MB" in page.text("#now-workers"))

@@ -35,6 +35,7 @@ def test_tables_tell_how_fresh_they_are(page: Page) -> None:
     assert page.list_complaints() == []
 
 
+@pytest.mark.soak
 def test_a_table_is_optimised_after_a_second_click(page: Page) -> None:
     page.find("[data-page=tables]").click()
     page.wait(lambda: "orders" in page.text("#tables-list"))
@@ -75,6 +76,7 @@ def merge_orders(page: Page) -> None:
     page.wait(lambda: "merge main.orders: done" in page.text("#table-detail"))
 
 
+@pytest.mark.soak
 def test_a_table_becomes_fresh_while_another_process_writes(
     driver: webdriver.Chrome, worked_on: tuple[Site, LsmTable]
 ) -> None:
@@ -120,6 +122,7 @@ def test_cleaning_shows_what_it_would_remove_and_removes_that(
     assert page.list_complaints() == []
 
 
+@pytest.mark.soak
 def test_a_job_is_cancelled(driver: webdriver.Chrome, worked_on: tuple[Site, LsmTable]) -> None:
     page = open_page(driver, worked_on[0].url)
     show_orders(page)
@@ -128,6 +131,7 @@ def test_a_job_is_cancelled(driver: webdriver.Chrome, worked_on: tuple[Site, Lsm
     page.wait(lambda: "clean main.orders: cancelled" in page.text("#table-detail"))
 
 
+@pytest.mark.soak
 def test_versions_tags_and_indexes_are_listed(
     driver: webdriver.Chrome, worked_on: tuple[Site, LsmTable]
 ) -> None:
@@ -149,6 +153,7 @@ def test_versions_tags_and_indexes_are_listed(
     assert " kB" in page.text("#tables-list")
 
 
+@pytest.mark.soak
 def test_buttons_are_for_those_who_may(
     driver: webdriver.Chrome, tmp_path: Path, shared_writers: WriterProcess
 ) -> None:

@@ -192,6 +192,7 @@ class TestWhatTheyDo:
         assert count_waiting(olga, "long") == 0
         assert read(olga, "long") == _LONG
 
+    @pytest.mark.soak
     def test_what_fails_says_why(self, site: Site) -> None:
         browser = site.log_in("olga")
         ended = finish(browser, start(browser, "merge", "secret"))
@@ -258,6 +259,7 @@ class TestAttacks:
             assert answer.status_code == status, answer.text
         assert list_versions(run(olga, "clean")) >= list_versions(found) != set()
 
+    @pytest.mark.soak
     def test_jobs_are_few(self, site: Site) -> None:
         olga = site.log_in("olga")
         job = start(olga, "merge", "long")

@@ -140,7 +140,7 @@ def _regions(spec_text: str, rows: pa.Table) -> Iterator[tuple[pa.Scalar, ...]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("spec_text", sample(SPECS, 20))
+@pytest.mark.parametrize("spec_text", sample(SPECS, 12))
 def test_regions_with_matching_rows_are_kept(spec_text: str, rows: pa.Table, matching: dict[str, list[int]]):
     spec = read_spec(spec_text)
     homes: dict[str, RegionAssignment] = {}

@@ -87,13 +87,6 @@ def test_random_tables(history: tuple[Layer, list[Layer]], asked: list[TextQuery
     check(history, asked, k)
 
 
-@pytest.mark.slow
-@settings(derandomize=True, max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
-@given(histories, st.lists(queries, min_size=1, max_size=8), st.sampled_from((1, 3, 50)))
-def test_many_random_tables(history: tuple[Layer, list[Layer]], asked: list[TextQuery], k: int):
-    check(history, asked, k)
-
-
 @pytest.mark.soak
 @pytest.mark.timeout(0)
 @settings(max_examples=1_000, deadline=None, suppress_health_check=list(HealthCheck))

@@ -54,6 +54,7 @@ def test_adbc_defines_tables_and_sees_their_columns_and_keys(root: Path) -> None
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_tables_come_and_go_on_s3(s3_location: tuple[str, dict[str, str]], tmp_path: Path) -> None:
     uri, options = s3_location
     catalogs = [_opened(uri, options) for _ in range(2)]

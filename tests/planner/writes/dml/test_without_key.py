@@ -27,6 +27,7 @@ from tests.planner.writes.dml.lake import Lake, news, ordered, rows_of
 from tests.planner.writes.dml.test_concurrent_changes import together
 from tests.planner.writes.dml.titled import Case, read_titled
 from tests.planner.writes.dml.visits import VISITS, before_commit, stored, write_visits
+from tests.support.sampling import sample
 
 
 @pytest.fixture
@@ -60,7 +61,7 @@ def both(
     twin.close()
 
 
-@pytest.mark.parametrize("case", read_titled("without_key.sql"), ids=str)
+@pytest.mark.parametrize("case", sample(read_titled("without_key.sql"), 40), ids=str)
 def test_does_what_duckdb_does(case: Case, both: tuple[Lake, duckdb.DuckDBPyConnection, Path]) -> None:
     lake, twin, root = both
     done = lake.write(case.parts[0])
@@ -360,6 +361,7 @@ def test_searches_find_what_statements_have_changed(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("log", [False, True], ids=["plain", "log"])
+@pytest.mark.soak
 def test_statements_on_s3(s3_location: tuple[str, dict[str, str]], log: bool) -> None:
     uri, options = s3_location
     first, second = (Lake(QueryEngine(Catalog(Storage.open(uri, options)))) for _ in range(2))
