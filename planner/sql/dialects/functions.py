@@ -45,6 +45,8 @@ _TYPES: Mapping[exp.DType, str] = MappingProxyType(
         exp.DType.VARBINARY: "BYTEA",
     }
 )
+_ESCAPES = re.compile(r"\\x([0-9a-fA-F]{2})|[^\\]")
+_ESCAPED = re.compile(rf"(?:{_ESCAPES.pattern})*", re.ASCII)
 _TEXTS = frozenset({exp.DType.CHAR, exp.DType.NCHAR, exp.DType.VARCHAR, exp.DType.NVARCHAR})
 
 
@@ -54,12 +56,12 @@ def _cast(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
         source.refuse(node, "CAST with a format is not supported")
     if not isinstance(to, exp.DataType):
         return None
-    if (
-        source.dialect == "duckdb"
-        and to.this is exp.DType.VARBINARY
-        and "\\" in (literal_text(node.this) or "")
-    ):
-        source.refuse(node, "escapes in a BLOB are not supported")
+    if source.dialect == "duckdb" and to.this is exp.DType.VARBINARY:
+        text = literal_text(node.this) or ""
+        if "\\" in text and not _ESCAPED.fullmatch(text):
+            source.refuse(node, "escapes in a BLOB other than \\xFF are not supported")
+        if "\\" in text:
+            return raw(f"X'{''.join(at[1] or at[0].encode().hex() for at in _ESCAPES.finditer(text))}'")
     safe = isinstance(node, exp.TryCast) and (
         bool(node.args.get("safe")) or source.dialect not in _CAST_FAILS
     )

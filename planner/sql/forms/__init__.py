@@ -25,7 +25,7 @@ from lance_gateway.planner.sql.forms.conditions import like_escapes, symmetric_r
 from lance_gateway.planner.sql.forms.functions import powers, refused_functions, synonyms
 from lance_gateway.planner.sql.forms.joins import columns_of_from, merged_columns, sides_of_joins
 from lance_gateway.planner.sql.forms.json_values import json_values
-from lance_gateway.planner.sql.forms.literals import based_integers, fractions, local_times, uuids
+from lance_gateway.planner.sql.forms.literals import based_integers, fractions, hex_bytes, local_times, uuids
 from lance_gateway.planner.sql.forms.orders import (
     fetch,
     fetch_with_ties,
@@ -52,6 +52,7 @@ FORMS: Final[tuple[Rule, ...]] = (
     columns_of_from,
     local_times,
     based_integers,
+    hex_bytes,
     uuids,
     symmetric_ranges,
     counted_rows,

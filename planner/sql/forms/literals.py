@@ -12,7 +12,13 @@ from sqlglot import exp
 
 from lance_gateway.memwal.rules import UUID_PATTERN
 from lance_gateway.planner.sql.forms.calls import fill, list_calls, put
-from lance_gateway.planner.sql.tree.groups import find_groups, find_unions, list_literals, name_literals
+from lance_gateway.planner.sql.tree.groups import (
+    find_groups,
+    find_unions,
+    list_literals,
+    name_literals,
+    read_hex,
+)
 from lance_gateway.planner.sql.tree.tree import Tree
 
 _LARGEST: Final = 2**64
@@ -28,6 +34,7 @@ _FINER: Final[Mapping[str, str]] = MappingProxyType(
     {"1": "3", "2": "3", "4": "6", "5": "6", "7": "9", "8": "9"}
 )
 """Digits of a fraction -> digits of the next finer unit."""
+_BYTES: Final = (exp.DType.BINARY, exp.DType.VARBINARY)
 _LOCAL: Final[Mapping[str, str]] = MappingProxyType({"LOCALTIMESTAMP": "TIMESTAMP", "LOCALTIME": "TIME"})
 
 
@@ -50,6 +57,30 @@ def based_integers(tree: Tree) -> None:
             what = f"{written} has more than 64 bits: write bytes as X'{written[2:]}'"
             raise tree.error(number, what)
         put(tree, number, number.copy(), written)
+
+
+def hex_bytes(tree: Tree) -> None:
+    r"""Write a text of hexadecimal digits that is cast to bytes as these bytes.
+
+        SELECT '\xDEADBEEF'::bytea
+    ->  SELECT X'DEADBEEF' AS "bytea"
+
+    Raises:
+        InvalidInputError: something else than pairs of digits is behind `\x`.
+    """
+    for cast in tree.find_all(exp.Cast):
+        text, target = cast.this, cast.to
+        is_text = isinstance(text, exp.ByteString) or (isinstance(text, exp.Literal) and text.is_string)
+        if target.this not in _BYTES or not is_text or not text.name.startswith("\\x"):
+            continue
+        value: exp.Expr | None = read_hex(text)
+        if value is None:
+            if not isinstance(cast, exp.TryCast):
+                raise tree.error(text, f"'{text.name}' has something else than pairs of hexadecimal digits")
+            value = exp.null()
+        is_plain = isinstance(value, exp.HexString) and not target.expressions
+        new = value if is_plain else exp.Cast(this=value, to=target.copy())
+        put(tree, cast, new, "bytea")
 
 
 def uuids(tree: Tree) -> None:

@@ -73,6 +73,7 @@ from lance_gateway.planner.sql.rules.times import (
     windows_of_times,
 )
 from lance_gateway.planner.sql.rules.values import (
+    hex_texts,
     lossy_casts,
     mixed_bytes,
     null_replacements,
@@ -112,6 +113,7 @@ RULES: Final[tuple[Rule, ...]] = (
     time_units,
     zoned_times,
     late_parts,
+    hex_texts,
     untyped_values,
     mixed_bytes,
     lossy_casts,

@@ -17,6 +17,7 @@ from lance_gateway.planner.sql.tree.groups import (
     cast_to,
     find_groups,
     find_unions,
+    read_hex,
     recast,
     recast_outputs,
     replace_value,
@@ -43,6 +44,22 @@ def null_replacements(tree: Tree) -> None:
             tree.replace(call, exp.Case(ifs=[exp.If(this=is_known, true=true)], default=default))
 
 
+def hex_texts(tree: Tree) -> None:
+    r"""Write a text of hexadecimal digits beside bytes as these bytes.
+
+        SELECT id FROM t WHERE b = '\xDEADBEEF'
+    ->  SELECT id FROM t WHERE b = X'DEADBEEF'
+    """
+    for group in find_groups(tree):
+        texts = {id(member): new for member in group.members if (new := read_hex(member)) is not None}
+        others = [member for member in group.members if not _may_be_untyped(member)]
+        if texts and others and all(tree.guess_families(one) == _BYTES for one in others):
+            for member in group.members:
+                if id(member) in texts:
+                    tree.replace(member, texts[id(member)])
+
+
+_BYTES: Final[frozenset[Family]] = frozenset({"bytes"})
 _KEPT: Final[frozenset[Family]] = frozenset({"decimal", "floating", "integer", "text"})
 
 

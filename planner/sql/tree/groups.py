@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -27,6 +28,7 @@ _FUNCTIONS: Final = frozenset({"COALESCE", "GREATEST", "LEAST", "NULLIF", "MAKE_
 """Functions whose arguments are brought to one type."""
 _DIVISORS: Final = frozenset({"GCD", "LCM"})
 """Functions that compute with whole numbers, or decimals."""
+_HEX_TEXT: Final = re.compile(r"\\x((?:[0-9a-fA-F]{2})*)")
 
 Cast: TypeAlias = Callable[[exp.Expr], exp.Expr]
 """Makes an expression of another type of one."""
@@ -180,6 +182,13 @@ def unify_types(
         for side, cast in zip(sides, choose([side.field.type for side in sides]), strict=True):
             if cast is not None:
                 recast_column(tree, side, cast)
+
+
+def read_hex(node: exp.Expr) -> exp.HexString | None:
+    r"""Return the bytes of a literal such as '\xDEADBEEF', as PostgreSQL reads them; None for others."""
+    is_text = isinstance(node, exp.ByteString) or (isinstance(node, exp.Literal) and node.is_string)
+    found = _HEX_TEXT.fullmatch(node.name) if is_text else None
+    return None if found is None else exp.HexString(this=found[1])
 
 
 def name_literals(tree: Tree) -> Mapping[str, Sequence[exp.Expr]]:

@@ -229,3 +229,8 @@ SELECT 'a_b' LIKE 'a\\_b' AS "a", 'a\xb' LIKE 'a\\_b' AS "b", 'a_b' LIKE 'a\_b' 
 select a, sum(b) as s, grouping(a) as g from t where id < 3 group by rollup (a) order by a, g
 --
 SELECT "a", SUM("b") AS "s", grouping("a") AS "g" FROM "t" WHERE "id" < 3 GROUP BY ROLLUP ("a") ORDER BY "a", "g"
+
+## bytes in a BLOB
+select '\xFF\x00'::blob as a, 'ab\x0A'::blob as b, 'ab'::blob as c
+--
+SELECT X'FF00' AS "a", X'61620A' AS "b", CAST('ab' AS BYTEA) AS "c"

@@ -99,8 +99,8 @@ def _find_text_rule(kind: pa.DataType) -> Callable[[pa.Array, pa.DataType], pa.A
         return _parse_timestamps
     if _types.is_time(kind):
         return _parse_times
-    if _types.is_fixed_size_binary(kind):
-        return lambda values, wanted: _cast_fixed_bytes(values.cast(pa.binary()), wanted)
+    if _is_binary(kind):
+        return _parse_bytes
     if _types.is_decimal(kind):
         return _parse_decimals
     if _types.is_date(kind):
@@ -170,6 +170,28 @@ def _cast_times(values: pa.Array, kind: pa.DataType) -> pa.Array:
     if _UNITS.index(values.type.unit) > _UNITS.index(kind.unit):
         return values.cast(kind, safe=False)
     return values.cast(kind)
+
+
+def _parse_bytes(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    r"""Read texts as bytes: `\x` and hexadecimal digits as PostgreSQL writes them, or the characters."""
+    found = values.cast(pa.large_binary())
+    if pc.any(pc.starts_with(values, "\\x")).as_py():
+        found = pa.array([None if text is None else _read_bytes(text) for text in values.to_pylist()])
+    return (
+        _cast_fixed_bytes(found.cast(pa.binary()), kind)
+        if _types.is_fixed_size_binary(kind)
+        else found.cast(kind)
+    )
+
+
+def _read_bytes(text: str) -> bytes:
+    if not text.startswith("\\x"):
+        return text.encode()
+    try:
+        return bytes.fromhex(text[2:])
+    except ValueError:
+        msg = f"'{text}' has something else than pairs of hexadecimal digits"
+        raise MisfitError(msg) from None
 
 
 def _cast_fixed_bytes(values: pa.Array, kind: pa.DataType) -> pa.Array:

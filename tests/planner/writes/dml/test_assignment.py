@@ -74,6 +74,8 @@ FITTING: list[tuple[list[Any], pa.DataType | None, pa.DataType, list[Any]]] = [
     (["a"], pa.string_view(), pa.large_string(), ["a"]),
     ([b"abc"], None, pa.binary(3), [b"abc"]),
     (["abc"], None, pa.large_binary(), [b"abc"]),
+    ([r"\x6162", "ab", r"\x", None], None, pa.binary(), [b"ab", b"ab", b"", None]),
+    ([r"\x616263"], None, pa.binary(3), [b"abc"]),
     ([b"abc"], None, pa.string(), ["abc"]),
 ]
 
@@ -110,6 +112,7 @@ def test_fits(given: list[Any], kind: pa.DataType | None, column: pa.DataType, e
         (["[1, 2]"], VECTOR, "it has 2 dimensions, and 3 are needed"),
         (["1, 2, 3"], VECTOR, "no list of numbers"),
         ([b"ab"], pa.binary(3), "it has not 3 bytes"),
+        ([r"\x6"], pa.binary(), "has something else than pairs of hexadecimal digits"),
         ([b"\xff"], pa.string(), "Invalid UTF8"),
         ([{"z": 1}], pa.struct([("a", pa.int8())]), "it has a field 'z', and the column has a"),
     ],
