@@ -110,14 +110,8 @@ def _substring(node: exp.Expr, source: DialectSource) -> exp.Expr:
 
 
 def _length(node: exp.Expr, source: DialectSource) -> exp.Expr:
-    if source.dialect == "duckdb":
-        # DuckDB also counts the elements of lists, of which DataFusion would count the characters as text.
-        if isinstance(node.this, exp.Array):
-            return call("cardinality", node.this)
-        return raw(f"length(substr({native(node.this)}, 1))")
-    return call(
-        "octet_length" if source.dialect == "mysql" and node.args.get("binary") else "length", node.this
-    )
+    is_binary = source.dialect == "mysql" and node.args.get("binary")
+    return call("octet_length" if is_binary else "length", node.this)
 
 
 def _regexp_like(node: exp.Expr, _source: DialectSource) -> exp.Expr:

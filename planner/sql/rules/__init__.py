@@ -47,6 +47,7 @@ from lance_gateway.planner.sql.rules.lists import (
     computed_lists,
     contained_lists,
     disjoint_lists,
+    lengths_of_lists,
     listed_arrays,
     separate_lists,
 )
@@ -95,6 +96,7 @@ RULES: Final[tuple[Rule, ...]] = (
     null_replacements,
     logarithms,
     computed_counts,
+    lengths_of_lists,
     listed_arrays,
     number_texts,
     decimal_literals,

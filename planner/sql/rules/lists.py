@@ -230,6 +230,18 @@ _GROWING: Final = {
 """Function that adds an element -> which argument the list is."""
 
 
+def lengths_of_lists(tree: Tree) -> None:
+    """Count the elements of a list; DataFusion counts the characters of its text.
+
+        SELECT length(l) FROM t
+    ->  SELECT CAST(cardinality(l) AS BIGINT) FROM t
+    """
+    for call in tree.find_calls("length")[::-1]:
+        if len(call.expressions) == 1 and _is_list(tree, call.expressions[0]):
+            count = exp.Anonymous(this="cardinality", expressions=[call.expressions[0].copy()])
+            replace_value(tree, call, exp.Cast(this=count, to=exp.DataType.build("BIGINT")))
+
+
 def listed_arrays(tree: Tree) -> None:
     """Compare with the values of an array one by one, since an array has one type.
 

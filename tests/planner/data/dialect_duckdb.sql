@@ -38,7 +38,7 @@ SELECT POWER(2, 3) AS "x", POWER("b", 2) AS "y" FROM "t"
 ## lists count from 1
 select arr[1] as first, arr[-1] as last, len([1, 2]) as n, [1, 2, 3][1:2] as p, len(s) as z, list_contains(arr, 2) as has from t
 --
-SELECT "arr"[1] AS "first", "arr"[-1] AS "last", cardinality(ARRAY[1, 2]) AS "n", (ARRAY[1, 2, 3])[1:2] AS "p", length(substr("s", 1)) AS "z", array_has("arr", 2) AS "has" FROM "t"
+SELECT "arr"[1] AS "first", "arr"[-1] AS "last", length(ARRAY[1, 2]) AS "n", (ARRAY[1, 2, 3])[1:2] AS "p", length("s") AS "z", array_has("arr", 2) AS "has" FROM "t"
 
 ## unnest beside its table
 select id, x from t cross join unnest(arr) as u(x)
