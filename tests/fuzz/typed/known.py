@@ -169,7 +169,7 @@ MEANT: Sequence[Known] = (
     Known(
         "`CAST(x AS DECIMAL(5, 1))` of a double",
         "postgres",
-        r"CAST\(.*(float|double|REAL|DOUBLE|sqrt|ln|exp|power).*AS DECIMAL",
+        r"CAST\(.*(float|double|REAL|DOUBLE|sqrt|ln|exp|power|int\d+_\w [-+*/] \d*\.\d).*AS DECIMAL",
         r": Decimal\(",
     ),
     Known(

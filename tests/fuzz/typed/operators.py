@@ -170,6 +170,7 @@ _TIMES = (
 _NESTED = (
     _op("array_length", "array_length({0})", "list", "number", "cardinality({0})", "len({0})"),
     _op("cardinality", "cardinality({0})", "list", "number", "cardinality({0})", None),
+    _op("length of a list", "length({0})", "list", "number", "cardinality({0})", "len({0})"),
     _op("array_has", "array_has({0}, {0}[1])", "list", "truth", None, "list_contains({0}, {0}[1])"),
     _op("ANY of a list", "4.44 = ANY({0})", "list", "truth", duckdb=None),
     _op("array_append", "array_append({0}, NULL)", "list", "", None, None),

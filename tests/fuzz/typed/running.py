@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ import pyarrow as pa
 from lance_gateway.planner.access.rights import FULL_ACCESS, Access, TableAccess
 from lance_gateway.planner.bridge.run_control import RunControl
 from lance_gateway.planner.engine import PreparedQuery
+from lance_gateway.planner.scans.settings import DEFAULT_SETTINGS
 from lance_gateway.planner.writes.transactions.transaction import Transaction
 from tests.fuzz.typed.aims import Aims
 from tests.fuzz.typed.answers import (
@@ -58,6 +59,8 @@ PER_LAKE = 2000
 _FIRST_SHARE = 0.29
 """Of the statements of a lake that are asked in the first state: constants are not asked again."""
 _PREPARED_ANEW = 0.1
+_IN_WORDS_OF: Sequence[tuple[str, float]] = (("postgres", 0.1), ("duckdb", 0.1))
+"""Dialects, and which part of the expressions is asked in their words, too."""
 _TYPES_OF_LAKE = 12
 _BATCH = 10
 _MOST_DRAWN = 500
@@ -215,6 +218,7 @@ class _Asking:
                     self._aims.give_back(node, aims)
                 else:
                     self._judge_constants(selected)
+                    self._judge_words(selected)
                     self._judge_places(selected, aims)
         later = random.Random(self._planned)
         for _ in STATES[1:]:
@@ -285,8 +289,9 @@ class _Asking:
         try:
             if statement.prepared is None:
                 bound = [one.type for one in parameters]
+                settings = replace(DEFAULT_SETTINGS, dialect=statement.dialect)
                 statement.prepared = engine.prepare_statement(
-                    statement.sql, access=statement.access, bound=bound
+                    statement.sql, settings, statement.access, bound=bound
                 )
             prepared = statement.prepared
             if isinstance(prepared, PreparedQuery):
@@ -455,6 +460,25 @@ class _Asking:
                 sql,
                 f"{value!r}, and {asked.values[key]!r} in row {key}: {self._text(asked.node)}",
             )
+
+    def _judge_words(self, asked: Asked) -> None:
+        """What means the same in the words of another dialect has the same values."""
+        for dialect, part in _IN_WORDS_OF:
+            text = Rendering(dialect).text(asked.node) if self._rng.random() < part else None
+            if text is None or any(leaf.source == "parameter" for leaf in leaves_of(asked.node)):
+                continue
+            sql = f"SELECT {KEY}, {text} AS v FROM {TABLE}"
+            try:
+                answer = self._run(Statement(sql, dialect=dialect))
+            except RefusedError as refused:
+                self._refuse(asked.node, str(refused), sql, "SELECT")
+                continue
+            found = dict(zip(answer.column(0).to_pylist(), values_of(answer.column(1)), strict=True))
+            for key, value in asked.values.items():
+                if not are_equal(found[key], value, asked.arrow, digits=digits_of(asked.node)):
+                    detail = f"row {key}: {value!r}, {found[key]!r} of {text}; {self._shown(asked.node, key)}"
+                    self._add(f"words of {dialect}", asked.node, "SELECT", self._text(asked.node), detail)
+                    break
 
     def _judge_places(self, asked: Asked, aims: Sequence[Place]) -> None:
         fitting = [

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from lance_gateway.planner.access.rights import FULL_ACCESS, Access
+from lance_gateway.planner.scans.settings import DEFAULT_SETTINGS
 from tests.fuzz.typed.answers import values_of
 from tests.fuzz.typed.expressions import Call, Node, Rendering, leaves_of
 from tests.fuzz.typed.lake import Column
@@ -19,11 +20,12 @@ _GROWING = re.compile(r"(?:exp|sin|cos|tan|cot|log\w*|ln)h?\(|\^")
 
 @dataclass
 class Statement:
-    """A statement, which is prepared when it is asked first."""
+    """A statement, which is prepared when it is asked first, in the words of a dialect."""
 
     sql: str
     parameters: Sequence[pa.Scalar] = ()
     access: Access = FULL_ACCESS
+    dialect: str = DEFAULT_SETTINGS.dialect
     prepared: Any = None
 
 

@@ -93,8 +93,8 @@ class TestClaim:
             insert(first, number)
             insert(second, number + 1)
         assert first.ids() == second.ids() == list(range(10))
-        # The last loss is noticed when the loser writes again.
-        assert first.stats[0].fences + second.stats[0].fences == 8
+        # The last loss is noticed when the loser writes again, or looks after its regions.
+        assert first.stats[0].fences + second.stats[0].fences in {8, 9}
         assert epochs(root) == [10]
 
 
