@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from lance_gateway.gateway.cli import commands, security
-from lance_gateway.gateway.cli.mcp import command as mcp
 from lance_gateway.pipeline.cli import app as pipeline_app
 from lance_gateway.pipeline.cli import backups
 
@@ -38,7 +37,7 @@ def _options(
 app.command("serve")(commands.serve)
 app.command("health")(commands.health)
 app.command("sql")(commands.sql)
-app.command("mcp")(mcp.mcp)
+app.command("mcp")(commands.mcp)
 app.command("backup")(backups.backup)
 app.command("restore")(backups.restore)
 app.add_typer(commands.app, name="config")

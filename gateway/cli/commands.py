@@ -1,11 +1,12 @@
-"""`lance-gateway serve`, `sql` and `config`, and what commands share: flags, and what a failure says."""
+"""`lance-gateway serve`, `sql`, `mcp` and `config`, and what commands share: flags, and texts of failures."""
 
 import gc
 import http.client
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, TypeAlias
@@ -88,6 +89,50 @@ def collect_flags(
         flags.append(Flag("--storage-option", "storage_options", options))
     flags += [Flag("--set", key, value) for key, value in parse_pairs("--set", sets).items()]
     return flags
+
+
+def mcp(
+    uri: Uri = DEFAULT_URI,
+    user: User = None,
+    password: Password = None,
+    token: Token = None,
+    tls_ca: TlsCa = None,
+    tls_certificate: TlsCertificate = None,
+    tls_key: TlsKey = None,
+    allow_writes: Annotated[  # noqa: FBT002 - an option on the command line
+        bool, typer.Option("--allow-writes", help="Let statements change rows and tables.")
+    ] = False,
+    consistency: ChosenConsistency = None,
+    max_rows: Annotated[int, typer.Option(min=1, help="Rows of an answer, at most.")] = 1000,
+    max_bytes: Annotated[int, typer.Option(min=1, help="Bytes of the rows of an answer, at most.")] = 40_000,
+    timeout: Annotated[float, typer.Option(min=0.001, help="Seconds that a statement may run.")] = 60.0,
+) -> None:
+    """Serve a gateway's tables to language models, by the Model Context Protocol on stdin and stdout."""
+    with exit_on_error():
+        login = create_login(user, password, token, tls_ca, tls_certificate, tls_key)
+        chosen = {"query_timeout_ms": str(round(timeout * 1000))}
+        if not allow_writes:
+            chosen["read_only"] = "true"
+        if consistency is not None:
+            chosen["consistency"] = consistency
+        try:
+            from lance_gateway.gateway.cli.mcp.server import Gateway, create_server  # noqa: PLC0415 - an extra
+        except ModuleNotFoundError as error:
+            if str(error.name).partition(".")[0] not in ("mcp", "mcp_types"):
+                raise
+            raise LanceGatewayError(
+                "this needs the package mcp, which is not installed: pip install 'lance-gateway[mcp]'"
+            ) from None
+        from lance_gateway.gateway.cli.client import GatewayClient  # noqa: PLC0415 - keeps --help quick
+        from lance_gateway.gateway.cli.mcp.answers import AnswerLimits  # noqa: PLC0415
+
+        connect = partial(GatewayClient, uri, login, chosen)
+        with closing(Gateway(connect, AnswerLimits(max_rows, max_bytes))) as gateway:
+            # What can never work is told at once. A gateway that is not there may come later.
+            with suppress(UnavailableError):
+                gateway.client  # noqa: B018
+            with suppress(KeyboardInterrupt):
+                create_server(gateway, allows_writes=allow_writes).run("stdio")
 
 
 app = typer.Typer(help="Check, show and explain the configuration.", no_args_is_help=True)

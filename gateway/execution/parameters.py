@@ -34,7 +34,7 @@ from lance_gateway.planner.bridge.types.value_sizes import (
     shorten_type,
     split_batch,
 )
-from lance_gateway.planner.sql.vector_text import read_vector
+from lance_gateway.planner.sql.value_texts import read_vector
 
 # Of one statement: clients that share it bind at the same time.
 _MAX_SETS = 8

@@ -10,7 +10,7 @@ import math
 import numpy as np
 import pyarrow as pa
 
-from lance_gateway.memwal.columns.stored_fields import is_list
+from lance_gateway.memwal.columns.kinds import is_list
 
 MAX_CHARS = 1000
 """Characters of a text that are shown."""

@@ -10,7 +10,7 @@ elements of lists.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from copy import copy
 from typing import Any, Final
 
@@ -46,10 +46,10 @@ def is_blob_struct(field: pa.Field) -> bool:
     return bool(getattr(field.type, "extension_name", named).startswith(_EXTENSION))
 
 
-def list_blobs(schema: Iterable[pa.Field]) -> frozenset[str]:
+def list_blobs(schema: pa.Schema) -> frozenset[str]:
     """Return the top-level columns that store blobs, also within structs or lists."""
     # Most schemas have none, and some have thousands of columns.
-    if isinstance(schema, pa.Schema) and not any(map(schema.serialize().to_pybytes().__contains__, _MARKS)):
+    if not any(map(schema.serialize().to_pybytes().__contains__, _MARKS)):
         return frozenset()
     return frozenset(field.name for field in schema if has_field(field, is_blob))
 

@@ -15,17 +15,6 @@ TOMBSTONE = "_tombstone"
 FIELD_ID = b"lance:field_id"
 
 
-def is_list(kind: pa.DataType) -> bool:
-    """Return whether values are lists, of any layout."""
-    return bool(
-        pa.types.is_list(kind)
-        or pa.types.is_large_list(kind)
-        or pa.types.is_fixed_size_list(kind)
-        or pa.types.is_list_view(kind)
-        or pa.types.is_large_list_view(kind)
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class StoredField:
     """A field with its Lance field id.

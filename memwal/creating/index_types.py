@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from lance_gateway.memwal.columns.kinds import is_text
 from lance_gateway.memwal.quantities import parse_count, parse_truth
 
 Parse = Callable[[str], Any]
@@ -91,16 +92,12 @@ _HNSW: Final[Mapping[str, Parse]] = {
 }
 
 
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
 def _is_list(kind: pa.DataType) -> bool:
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
 
 
 def _is_texts(kind: pa.DataType) -> bool:
-    return _is_text(kind) or bool(_is_list(kind) and _is_text(kind.value_type))
+    return is_text(kind) or bool(_is_list(kind) and is_text(kind.value_type))
 
 
 def _is_vector(kind: pa.DataType) -> bool:
@@ -124,7 +121,7 @@ _KNOWN: Final = (
     IndexType("ZONEMAP", _is_plain, "plain values"),
     IndexType("BLOOMFILTER", _is_plain, "plain values"),
     IndexType("LABEL_LIST", _is_list, "lists", has_present_rows=False),
-    IndexType("NGRAM", _is_text, "text"),
+    IndexType("NGRAM", is_text, "text"),
     IndexType("INVERTED", _is_texts, "text", _TEXT, is_maintained=True, has_present_rows=False),
     _vector("IVF_FLAT"),
     _vector("IVF_PQ", _PQ),

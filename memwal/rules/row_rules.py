@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_gateway.memwal.columns.blobs import build_plain_schema
+from lance_gateway.memwal.columns.kinds import is_binary, is_text
 from lance_gateway.memwal.creating.columns import list_key_columns
 from lance_gateway.memwal.errors import InvalidInputError
 from lance_gateway.memwal.rules.constraints import Constraint, ConstraintKind, list_constraints
@@ -74,7 +75,7 @@ class RowRules:
         if longest is None or longest <= limit:
             return
         unit = "bytes"
-        if not _is_binary(column.type):
+        if not is_binary(column.type):
             size, unit = pc.utf8_length(column), "characters"
             if pc.max(size).as_py() <= limit:
                 return
@@ -176,10 +177,6 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(msg)
 
 
-def _is_binary(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
-
-
 def _shorten(value: pa.Scalar) -> str:
     try:
         text = repr(value.as_py())
@@ -193,7 +190,7 @@ def list_lengths(schema: pa.Schema) -> dict[str, int]:
     lengths = {}
     for field in schema:
         limit = (field.metadata or {}).get(MAX_LENGTH, b"")
-        if limit.isdigit() and (_is_binary(field.type) or _is_text(field.type)):
+        if limit.isdigit() and (is_binary(field.type) or is_text(field.type)):
             lengths[field.name] = int(limit)
     return lengths
 
@@ -205,12 +202,8 @@ def list_uuids(schema: pa.Schema) -> tuple[str, ...]:
 
 def _list_columns(schema: pa.Schema, rule: bytes) -> tuple[str, ...]:
     return tuple(
-        field.name for field in schema if (field.metadata or {}).get(rule) == b"true" and _is_text(field.type)
+        field.name for field in schema if (field.metadata or {}).get(rule) == b"true" and is_text(field.type)
     )
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def build_row_rules(name: str, schema: pa.Schema, constraints: Iterable[Constraint]) -> RowRules:

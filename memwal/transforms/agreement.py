@@ -26,6 +26,7 @@ from typing import Final, TypeAlias
 import pyarrow as pa
 
 from lance_gateway.memwal.base.index_details import RegionField
+from lance_gateway.memwal.columns.kinds import is_text
 from lance_gateway.memwal.transforms.transform import Transform
 from lance_gateway.memwal.transforms.transforms import DatePart, Expression, Truncate
 
@@ -110,15 +111,11 @@ def _is_truncated_alike(value: pa.Scalar) -> bool:
         return True
     if pa.types.is_integer(value.type):
         return value.as_py() in _NATURAL
-    return _is_text(value.type) and bool(value.as_py().isascii())
+    return is_text(value.type) and bool(value.as_py().isascii())
 
 
 def _is_plain(value: pa.Scalar) -> bool:
     kind = value.type
     if not value.is_valid or pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_date(kind):
         return True
-    return _is_text(kind) and bool(value.as_py().isascii())
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+    return is_text(kind) and bool(value.as_py().isascii())

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql import types as spark
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from lance_gateway.memwal.columns.stored_fields import is_list
+from lance_gateway.memwal.columns.kinds import is_list
 from lance_gateway.memwal.errors import InvalidInputError, UnsupportedError
 from lance_gateway.pipeline.source.options import quote_name
 

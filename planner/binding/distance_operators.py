@@ -27,7 +27,7 @@ from lance_gateway.planner.sql.tree.dialect import (
     parse_expression,
 )
 from lance_gateway.planner.sql.tree.tree import Tree, read_name
-from lance_gateway.planner.sql.vector_text import format_array, read_vector
+from lance_gateway.planner.sql.value_texts import format_array, read_vector
 
 _OPERATORS: Final[dict[type[exp.Expr], tuple[str, Distance]]] = {
     exp.Distance: ("<->", Distance.L2),

@@ -197,14 +197,7 @@ class Frames:
             types = {name: value.type for name, value in values.items()}
             typed = _type_columns(bound, catalog, columns)
             rewrite = partial(
-                apply_rules,
-                text,
-                typed,
-                types,
-                plan_part,
-                self._operations[untyped],
-                nulls,
-                read=bound.read,
+                apply_rules, text, typed, types, plan_part, self._operations[untyped], nulls, read=bound.read
             )
             text = self._rewritten.make(f"{nulls} {text}", typed, types, rewrite)
             if writes_json:
@@ -381,13 +374,7 @@ class Frames:
         """Plan a query that is a part of a statement; return the schema of its result.
 
         Parts have parts in common. Each is planned once: otherwise nested ones take exponential time.
-
-        Args:
-            context: of the statement.
-            values: of its parameters.
-            known: what was planned before.
-            sql: the query.
-            marks: whether it may write values as JSON, whose types are not known yet.
+        Functions that write values as JSON, whose types are not known yet, are marked if there may be some.
         """
 
         def plan(text: str, _: str) -> DataFrame:

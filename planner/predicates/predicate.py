@@ -19,6 +19,7 @@ from typing import Final, Literal, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_gateway.memwal.columns.kinds import is_text
 from lance_gateway.planner.predicates.arrow_expressions import Call, Field, Node, Value, read_expression
 
 Operator: TypeAlias = Literal["=", "!=", "<", "<=", ">", ">="]
@@ -232,12 +233,6 @@ def _cast_exactly(values: pa.Array, dtype: pa.DataType) -> pa.Array | None:
         return None
 
 
-def _is_text(dtype: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_string(dtype) or pa.types.is_large_string(dtype) or pa.types.is_string_view(dtype)
-    )
-
-
 def _is_bytes(dtype: pa.DataType) -> bool:
     return bool(
         pa.types.is_binary(dtype) or pa.types.is_large_binary(dtype) or pa.types.is_binary_view(dtype)
@@ -257,7 +252,7 @@ _FAMILIES: Final = (
     pa.types.is_integer,
     pa.types.is_floating,
     pa.types.is_decimal,
-    _is_text,
+    is_text,
     _is_bytes,
     _is_instant,
     _is_local_time,
@@ -308,7 +303,7 @@ def _abbreviate(value: pa.Scalar) -> str:
 
 def format_value(value: pa.Scalar) -> str:
     """Format a value as SQL-like text; temporal values as Arrow does, since Python has no nanoseconds."""
-    if _is_text(value.type):
+    if is_text(value.type):
         return f"'{value.as_py()}'"
     if not pa.types.is_temporal(value.type):
         return str(value.as_py())

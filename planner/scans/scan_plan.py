@@ -229,15 +229,14 @@ def find_key_filters(
     base: BaseTable, generations: Sequence[GenerationDataset], cache: ByteCache
 ) -> Sequence[KeyFilter]:
     """Return the key filter of each generation; those that are not known are made side by side."""
-    names = [_KeyFilterName(base.key, generation.place) for generation in generations]
-    found: list[KeyFilter | None] = cache.get_many(names)
-    if all(found):
-        return [one for one in found if one is not None]
+    found = cache.get_many([_KeyFilterName(base.key, generation.place) for generation in generations])
+    if None not in found:
+        return found
     with ThreadPoolExecutor(count_cores()) as threads:
-        return list(threads.map(lambda generation: find_key_filter(base, generation, cache), generations))
+        return list(threads.map(lambda generation: _find_key_filter(base, generation, cache), generations))
 
 
-def find_key_filter(base: BaseTable, generation: GenerationDataset, cache: ByteCache) -> KeyFilter:
+def _find_key_filter(base: BaseTable, generation: GenerationDataset, cache: ByteCache) -> KeyFilter:
     """Load Lance's key filter, or build one from the key columns if there is none that is usable."""
     types = [base.schema.field(name).type for name in base.primary_key]
 

@@ -10,6 +10,7 @@ import lance
 import numpy as np
 import pyarrow as pa
 
+from lance_gateway.memwal.columns.kinds import is_text
 from lance_gateway.memwal.errors import InvalidInputError, UnsupportedError
 
 Options = tuple[tuple[str, object], ...]
@@ -307,11 +308,6 @@ def list_document_texts(documents: pa.Array | pa.ChunkedArray) -> pa.LargeString
         texts = (" ".join(part for part in row or () if part is not None) for row in rows)
         return pa.array(texts, pa.large_string(), size=len(rows))
     raise InvalidInputError(f"a column of type {kind} has no text to search; one of strings is needed")
-
-
-def is_text(kind: pa.DataType) -> bool:
-    """Return whether values are strings."""
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def is_list_of_text(kind: pa.DataType) -> bool:

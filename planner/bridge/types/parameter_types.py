@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from datafusion.plan import LogicalPlan
 
+from lance_gateway.memwal.columns.kinds import is_binary, is_text
 from lance_gateway.memwal.errors import UnsupportedError
 from lance_gateway.planner.bridge.types.placeholder_types import infer_placeholder_types
 from lance_gateway.planner.sql.type_names import PLAIN_TYPES, UNITS, name_type
@@ -278,9 +279,9 @@ def _natural_text(value: pa.Scalar) -> str:  # noqa: PLR0912 - one line per fami
                 f"A parameter of type {dtype} has a negative scale; bind decimal(p, s >= 0)"
             )
         return f"'{value.as_py():f}'"
-    if types.is_string(dtype) or types.is_large_string(dtype) or types.is_string_view(dtype):
+    if is_text(dtype):
         return _text(value.as_py())
-    if _is_binary(dtype):
+    if is_binary(dtype):
         return f"X'{value.as_py().hex()}'"
     if types.is_date32(dtype) or types.is_time32(dtype):
         return f"arrow_cast({_number(value.value)}, 'Int32')"
@@ -326,13 +327,3 @@ def _float(value: float) -> str:
 
 def _text(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
-
-
-def _is_binary(dtype: pa.DataType) -> bool:
-    types = pa.types
-    return bool(
-        types.is_binary(dtype)
-        or types.is_large_binary(dtype)
-        or types.is_binary_view(dtype)
-        or types.is_fixed_size_binary(dtype)
-    )

@@ -17,10 +17,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_gateway.memwal.columns.kinds import is_binary, is_list_view, is_number, is_text
 from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError
 from lance_gateway.planner.bridge.distance_functions import is_vector_type
 from lance_gateway.planner.sql.text.limits import MAX_LEVELS, MAX_WIDTH
-from lance_gateway.planner.sql.vector_text import read_vector
+from lance_gateway.planner.sql.value_texts import read_bytes, read_vector
 
 _MOST_DIGITS = 76
 _V = TypeVar("_V", pa.Scalar, pa.Array, pa.ChunkedArray)
@@ -65,7 +66,7 @@ def bind_value(number: int, value: pa.Scalar, kind: pa.DataType) -> pa.Scalar:
     if pa.types.is_timestamp(kind) and kind.tz is not None and pa.types.is_string(value.type):
         with suppress(pa.ArrowInvalid):  # It has a zone; without one, it is a time of UTC.
             return value.cast(pa.timestamp(kind.unit)).cast(kind)
-    if pa.types.is_time(kind) and _is_text(value.type):
+    if pa.types.is_time(kind) and is_text(value.type):
         with suppress(ValueError):  # which the cast raises
             return pa.scalar(time.fromisoformat(value.as_py().strip()), kind)
     try:
@@ -80,13 +81,16 @@ def bind_value(number: int, value: pa.Scalar, kind: pa.DataType) -> pa.Scalar:
 
 
 def cast_values(values: _V, kind: pa.DataType) -> _V:
-    """Cast a scalar or an array as Arrow does, but decimals to the nearest floating numbers.
+    r"""Cast a scalar or an array as Arrow does, but decimals to the nearest floating numbers.
 
-    Arrow's own cast is off by a bit: 9.95 of DECIMAL(38, 10) becomes 9.950000000000001.
+    Arrow's own cast is off by a bit: 9.95 of DECIMAL(38, 10) becomes 9.950000000000001. Texts are read as
+    bytes as PostgreSQL does, which writes `\x` and hexadecimal digits.
 
     Raises:
         pa.ArrowInvalid: as Arrow does, and for a time of day that a date does not have.
     """
+    if is_binary(kind) and is_text(values.type):
+        return _read_all_bytes(values, kind)
     if pa.types.is_decimal(values.type) and pa.types.is_floating(kind):
         return values.cast(pa.string()).cast(pa.float64()).cast(kind, safe=False)
     if pa.types.is_integer(values.type) and pa.types.is_decimal(kind):
@@ -99,6 +103,19 @@ def cast_values(values: _V, kind: pa.DataType) -> _V:
             msg = "a date has no time of day"
             raise pa.ArrowInvalid(msg)
     return cast
+
+
+def _read_all_bytes(texts: _V, kind: pa.DataType) -> _V:
+    if isinstance(texts, pa.Scalar):
+        return _read_all_bytes(pa.array([texts.as_py()], pa.large_string()), kind)[0]
+    if isinstance(texts, pa.ChunkedArray):
+        return pa.chunked_array([_read_all_bytes(chunk, kind) for chunk in texts.chunks], kind)
+    if not pc.any(pc.starts_with(texts, "\\x")).as_py():
+        return texts.cast(pa.large_binary()).cast(kind)
+    try:
+        return pa.array([None if text is None else read_bytes(text) for text in texts.to_pylist()], kind)
+    except ValueError as error:
+        raise pa.ArrowInvalid(str(error)) from None
 
 
 def refuse_untyped(values: Sequence[pa.Scalar], schema: pa.Schema) -> None:
@@ -144,25 +161,17 @@ def are_comparable(kind: pa.DataType, other: pa.DataType) -> bool:
         return (kind.tz is None) == (other.tz is None)
     if pa.types.is_timestamp(kind) and pa.types.is_date(other):
         return True
-    if _is_text(kind):
+    if is_text(kind):
         return bool(pa.types.is_time(other) or pa.types.is_interval(other))
-    return _is_number(kind) and _is_number(other)
+    return is_number(kind) and is_number(other)
 
 
 def is_assigned_alike(schema: pa.Schema, told: pa.Schema) -> bool:
     """Return whether a result has the columns that were told, some perhaps of other numbers."""
     pairs = zip(schema.types, told.types, strict=False)
     return schema.names == told.names and all(
-        found.equals(kind) or (_is_number(found) and _is_number(kind)) for found, kind in pairs
+        found.equals(kind) or (is_number(found) and is_number(kind)) for found, kind in pairs
     )
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
 TypeSet: TypeAlias = Literal["arrow", "jdbc"]
@@ -329,7 +338,7 @@ def _lay_out_lists(
 ) -> pa.Array:
     kind = values.type
     starts = to_numbers(values.offsets)
-    if _is_list_view(kind):
+    if is_list_view(kind):
         lengths = to_numbers(values.sizes)
     else:
         starts, lengths = starts[:-1], np.diff(starts)
@@ -341,7 +350,7 @@ def _lay_out_lists(
     first = int(starts[0]) if len(starts) else 0
     if np.array_equal(starts[lengths > 0], (first + offsets[:-1])[lengths > 0]):
         elements = _lay_out(values.values.slice(first, int(offsets[-1])), None)
-    elif _is_list_view(kind) and plain_type(kind.value_type).equals(kind.value_type):
+    elif is_list_view(kind) and plain_type(kind.value_type).equals(kind.value_type):
         elements = (values if rows is None else values.take(rows)).flatten()
     else:
         places = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths)
@@ -352,10 +361,6 @@ def _lay_out_lists(
     is_large = pa.types.is_large_list(plain)
     lists, width = (pa.LargeListArray, pa.int64()) if is_large else (pa.ListArray, pa.int32())
     return lists.from_arrays(pa.array(offsets, width), elements, type=plain, mask=mask)
-
-
-def _is_list_view(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind))
 
 
 def find_runs(values: pa.RunEndEncodedArray) -> tuple[npt.NDArray[np.int64], pa.Array]:

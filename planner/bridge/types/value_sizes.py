@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_gateway.memwal.columns.kinds import is_list_view
 from lance_gateway.memwal.errors import InvalidInputError
 from lance_gateway.planner.bridge.types.plain_types import find_runs, list_children, plain_type, to_numbers
 
@@ -179,7 +180,7 @@ def _measure(values: pa.Array, kind: pa.DataType, starts: _Numbers, ends: _Numbe
     elif _is_list(own):
         offsets = to_numbers(values.offsets)
         sizes = _measure(values.values, _child_kind(kind, own), offsets[starts], offsets[ends])
-    elif _is_list_view(own):
+    elif is_list_view(own):
         sizes = _measure_list_views(values, kind, starts, ends)
     else:
         sizes = _measure_bytes(values, kind, starts, ends)
@@ -321,7 +322,7 @@ def _count_bits(kind: pa.DataType) -> int:
         return 1 + int(kind.bit_width)
     if _types.is_null(kind):
         return 1
-    if _is_view(kind) or _is_list_view(kind):
+    if _is_view(kind) or is_list_view(kind):
         return 1 + 128
     return 1 + (64 if _is_large(kind) else 32)
 
@@ -332,10 +333,6 @@ def _count_nodes(kind: pa.DataType) -> int:
 
 def _is_list(kind: pa.DataType) -> bool:
     return bool(_types.is_list(kind) or _types.is_large_list(kind) or _types.is_map(kind))
-
-
-def _is_list_view(kind: pa.DataType) -> bool:
-    return bool(_types.is_list_view(kind) or _types.is_large_list_view(kind))
 
 
 def _is_view(kind: pa.DataType) -> bool:

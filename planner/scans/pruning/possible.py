@@ -18,7 +18,8 @@ from typing import Final
 import pyarrow as pa
 from sqlglot import exp
 
-from lance_gateway.planner.scans.pruning.region_values import RegionValues, Span, find_end_of_prefix, is_text
+from lance_gateway.memwal.columns.kinds import is_text
+from lance_gateway.planner.scans.pruning.region_values import RegionValues, Span, find_end_of_prefix
 from lance_gateway.planner.sql.tree.dialect import parse_expression, write_sql
 from lance_gateway.planner.sql.tree.predicates import is_current
 

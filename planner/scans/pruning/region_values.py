@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_gateway.memwal.base.index_details import RegionField, RegionSpec
+from lance_gateway.memwal.columns.kinds import is_text
 from lance_gateway.memwal.errors import LanceGatewayError
 from lance_gateway.memwal.transforms.raw_values import parse_result_type
 from lance_gateway.planner.predicates.pruning import RegionAssignments
@@ -302,12 +303,6 @@ def is_ordered(kind: pa.DataType) -> bool:
     tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_date)
     others = (pa.types.is_timestamp, pa.types.is_boolean, is_text, pa.types.is_binary)
     return any(bool(test(kind)) for test in (*tests, *others))
-
-
-def is_text(kind: pa.DataType) -> bool:
-    """Return whether a type is one of text."""
-    tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
-    return any(bool(test(kind)) for test in tests)
 
 
 def find_end_of_prefix(prefix: str) -> str | None:

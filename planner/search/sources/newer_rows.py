@@ -15,7 +15,7 @@ from lance_gateway.execnodes.search.filter_stale import NewerRows
 from lance_gateway.execnodes.search.source import SearchSource
 from lance_gateway.execnodes.storage.source import ColumnCache
 from lance_gateway.memwal.bloom import KeyFilter
-from lance_gateway.planner.scans.scan_plan import find_key_filter
+from lance_gateway.planner.scans.scan_plan import find_key_filters
 from lance_gateway.planner.tables.sources.base_table import BaseTable
 from lance_gateway.planner.tables.sources.caches import ByteCache
 from lance_gateway.planner.tables.sources.generations import GenerationDataset
@@ -157,5 +157,6 @@ def _list_newer_rows(
 ) -> Iterable[NewerRows]:
     if region.tail is not None:
         yield NewerTail(region.tail, base.primary_key)
-    for generation in reversed(region.generations):
-        yield NewerGeneration(base, generation, find_key_filter(base, generation, cache), columns)
+    generations = region.generations[::-1]
+    for generation, keys in zip(generations, find_key_filters(base, generations, cache), strict=True):
+        yield NewerGeneration(base, generation, keys, columns)

@@ -56,12 +56,11 @@ def _cast(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
         source.refuse(node, "CAST with a format is not supported")
     if not isinstance(to, exp.DataType):
         return None
-    if source.dialect == "duckdb" and to.this is exp.DType.VARBINARY:
-        text = literal_text(node.this) or ""
-        if "\\" in text and not _ESCAPED.fullmatch(text):
+    text = literal_text(node.this) or ""
+    if source.dialect == "duckdb" and to.this is exp.DType.VARBINARY and "\\" in text:
+        if not _ESCAPED.fullmatch(text):
             source.refuse(node, "escapes in a BLOB other than \\xFF are not supported")
-        if "\\" in text:
-            return raw(f"X'{''.join(at[1] or at[0].encode().hex() for at in _ESCAPES.finditer(text))}'")
+        return raw(f"X'{''.join(at[1] or at[0].encode().hex() for at in _ESCAPES.finditer(text))}'")
     safe = isinstance(node, exp.TryCast) and (
         bool(node.args.get("safe")) or source.dialect not in _CAST_FAILS
     )

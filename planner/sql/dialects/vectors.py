@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from lance_gateway.planner.sql.dialects.build import Rule, call, from_template, literal_text
 from lance_gateway.planner.sql.dialects.source import DialectSource, is_written_null_safe
-from lance_gateway.planner.sql.vector_text import read_vector
+from lance_gateway.planner.sql.value_texts import read_vector
 
 _ALWAYS_A_DISTANCE = frozenset({"duckdb"})
 """Dialects in which `<=>` has no other meaning."""

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from sqlglot import exp
 
+from lance_gateway.memwal.errors import InvalidInputError
 from lance_gateway.memwal.rules import UUID_PATTERN
 from lance_gateway.planner.sql.forms.calls import fill, list_calls, put
 from lance_gateway.planner.sql.tree.groups import (
@@ -63,24 +64,21 @@ def hex_bytes(tree: Tree) -> None:
     r"""Write a text of hexadecimal digits that is cast to bytes as these bytes.
 
         SELECT '\xDEADBEEF'::bytea
-    ->  SELECT X'DEADBEEF' AS "bytea"
+    ->  SELECT X'deadbeef' AS "bytea"
 
     Raises:
         InvalidInputError: something else than pairs of digits is behind `\x`.
     """
     for cast in tree.find_all(exp.Cast):
-        text, target = cast.this, cast.to
-        is_text = isinstance(text, exp.ByteString) or (isinstance(text, exp.Literal) and text.is_string)
-        if target.this not in _BYTES or not is_text or not text.name.startswith("\\x"):
-            continue
-        value: exp.Expr | None = read_hex(text)
-        if value is None:
-            if not isinstance(cast, exp.TryCast):
-                raise tree.error(text, f"'{text.name}' has something else than pairs of hexadecimal digits")
-            value = exp.null()
-        is_plain = isinstance(value, exp.HexString) and not target.expressions
-        new = value if is_plain else exp.Cast(this=value, to=target.copy())
-        put(tree, cast, new, "bytea")
+        if cast.to.this in _BYTES and not cast.to.expressions:
+            try:
+                value: exp.Expr | None = read_hex(cast.this)
+            except InvalidInputError as error:
+                if not isinstance(cast, exp.TryCast):
+                    raise tree.error(cast.this, str(error)) from None
+                value = fill("CAST(NULL AS BYTEA)")
+            if value is not None:
+                put(tree, cast, value, "bytea")
 
 
 def uuids(tree: Tree) -> None:

@@ -231,15 +231,17 @@ _GROWING: Final = {
 
 
 def lengths_of_lists(tree: Tree) -> None:
-    """Count the elements of a list; DataFusion counts the characters of its text.
+    """Count the elements of a list and of a map; DataFusion counts the characters of a list's text.
 
         SELECT length(l) FROM t
-    ->  SELECT CAST(cardinality(l) AS BIGINT) FROM t
+    ->  SELECT cardinality(l) FROM t
     """
     for call in tree.find_calls("length")[::-1]:
-        if len(call.expressions) == 1 and _is_list(tree, call.expressions[0]):
-            count = exp.Anonymous(this="cardinality", expressions=[call.expressions[0].copy()])
-            replace_value(tree, call, exp.Cast(this=count, to=exp.DataType.build("BIGINT")))
+        kind = tree.find_type(call.expressions[0]) if tree.may_mix(call.expressions, "other") else None
+        if kind is not None and pa.types.is_nested(kind) and not pa.types.is_struct(kind):
+            replace_value(
+                tree, call, exp.Anonymous(this="cardinality", expressions=[call.expressions[0].copy()])
+            )
 
 
 def listed_arrays(tree: Tree) -> None:

@@ -142,9 +142,6 @@ def _replace_literals(
 _NUMBERS: Final[frozenset[Family]] = frozenset({"decimal", "floating", "integer"})
 _NUMBER: Final = re.compile(r"\s*([-+]?)(\d+(?:\.\d*)?|\.\d+)\s*")
 _WHOLE_DIGITS: Final = 18
-_FUNCTIONS_OF_NUMBERS: Final = frozenset(
-    {"atan2", "gcd", "lcm", "log", "mod", "pow", "power", "round", "trunc"}
-)
 
 
 def number_texts(tree: Tree) -> None:
@@ -157,27 +154,19 @@ def number_texts(tree: Tree) -> None:
         SELECT CASE WHEN price IS NULL THEN '4.44' ELSE price END FROM p
     ->  SELECT CASE WHEN price IS NULL THEN 4.44 ELSE price END FROM p
 
-    It computes with no texts, and has functions of numbers for numbers alone.
+    It computes with no texts.
 
-        SELECT price * '2', power(price, '2') FROM p
-    ->  SELECT price * 2, power(price, 2) FROM p
+        SELECT price * '2' FROM p
+    ->  SELECT price * 2 FROM p
     """
-    for node in tree.find_all(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Anonymous):
-        is_call = isinstance(node, exp.Anonymous)
-        operands = node.expressions if is_call else [node.this, node.expression]
-        texts = [one for one in operands if _is_number(one)]
-        if texts and (not is_call or node.name.lower() in _FUNCTIONS_OF_NUMBERS):
-            others = [one for one in operands if not _is_text(one)]
-            if _may_be_numbers(tree, others):
-                _replace_texts(tree, texts, [tree.find_type(one) for one in others], Use.RETURNED)
     for group in find_groups(tree):
         texts = [member for member in group.members if _is_number(member)]
         others = [member for member in group.members if not _is_text(member)]
-        if group.use is Use.COMPUTED or not texts or not _may_be_numbers(tree, others):
+        if not texts or not _may_be_numbers(tree, others):
             continue
         # DataFusion compares such texts with integers and floats as numbers of their type.
         has_fraction = any("." in text.name for text in texts)
-        if group.use is Use.RETURNED or has_fraction or tree.may_mix(others, "decimal"):
+        if group.use is not Use.COMPARED or has_fraction or tree.may_mix(others, "decimal"):
             _replace_texts(tree, texts, [tree.find_type(member) for member in others], group.use)
     for branches in find_unions(tree):
         for at in range(len(branches[0].fields)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from functools import partial
+from itertools import chain
 from typing import Final
 
 import pyarrow as pa
@@ -48,15 +49,20 @@ def hex_texts(tree: Tree) -> None:
     r"""Write a text of hexadecimal digits beside bytes as these bytes.
 
         SELECT id FROM t WHERE b = '\xDEADBEEF'
-    ->  SELECT id FROM t WHERE b = X'DEADBEEF'
+    ->  SELECT id FROM t WHERE b = X'deadbeef'
+
+    Raises:
+        InvalidInputError: something else than pairs of digits is behind `\x`.
     """
-    for group in find_groups(tree):
-        texts = {id(member): new for member in group.members if (new := read_hex(member)) is not None}
-        others = [member for member in group.members if not _may_be_untyped(member)]
-        if texts and others and all(tree.guess_families(one) == _BYTES for one in others):
-            for member in group.members:
-                if id(member) in texts:
-                    tree.replace(member, texts[id(member)])
+    united = (
+        zip(*(branch.items or () for branch in branches), strict=False) for branches in find_unions(tree)
+    )
+    for members in chain((group.members for group in find_groups(tree)), chain.from_iterable(united)):
+        others = [member for member in members if not _may_be_untyped(member)]
+        if others and all(tree.guess_families(one) == _BYTES for one in others):
+            for member in members:
+                if (new := read_hex(member)) is not None:
+                    tree.replace(member, new)
 
 
 _BYTES: Final[frozenset[Family]] = frozenset({"bytes"})

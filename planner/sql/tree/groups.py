@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -11,9 +10,11 @@ from typing import Final, TypeAlias
 import pyarrow as pa
 from sqlglot import exp
 
+from lance_gateway.memwal.errors import InvalidInputError
 from lance_gateway.planner.sql.tree.dialect import parse_expression, write_sql
 from lance_gateway.planner.sql.tree.tree import Family, Tree
 from lance_gateway.planner.sql.type_names import name_type
+from lance_gateway.planner.sql.value_texts import read_bytes
 
 _COMPARISONS: Final = (
     *(exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE),
@@ -28,7 +29,6 @@ _FUNCTIONS: Final = frozenset({"COALESCE", "GREATEST", "LEAST", "NULLIF", "MAKE_
 """Functions whose arguments are brought to one type."""
 _DIVISORS: Final = frozenset({"GCD", "LCM"})
 """Functions that compute with whole numbers, or decimals."""
-_HEX_TEXT: Final = re.compile(r"\\x((?:[0-9a-fA-F]{2})*)")
 
 Cast: TypeAlias = Callable[[exp.Expr], exp.Expr]
 """Makes an expression of another type of one."""
@@ -185,10 +185,18 @@ def unify_types(
 
 
 def read_hex(node: exp.Expr) -> exp.HexString | None:
-    r"""Return the bytes of a literal such as '\xDEADBEEF', as PostgreSQL reads them; None for others."""
+    r"""Return the bytes of a literal such as '\xDEADBEEF', as PostgreSQL reads them; None for others.
+
+    Raises:
+        InvalidInputError: something else than pairs of digits is behind `\x`.
+    """
     is_text = isinstance(node, exp.ByteString) or (isinstance(node, exp.Literal) and node.is_string)
-    found = _HEX_TEXT.fullmatch(node.name) if is_text else None
-    return None if found is None else exp.HexString(this=found[1])
+    if not is_text or not node.name.startswith("\\x"):
+        return None
+    try:
+        return exp.HexString(this=read_bytes(node.name).hex())
+    except ValueError as error:
+        raise InvalidInputError(str(error)) from None
 
 
 def name_literals(tree: Tree) -> Mapping[str, Sequence[exp.Expr]]:

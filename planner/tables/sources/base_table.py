@@ -411,26 +411,6 @@ class BaseTable:
         return {one.field_id: one.name for field in self.stored.fields for one in field.walk()}
 
 
-def _open_dataset(storage: Storage, version: int | None, session: Any) -> Any:  # noqa: ANN401 - lance types
-    options = dict(storage.options) or None
-    return lance.dataset(storage.uri, version=version, session=session, storage_options=options)
-
-
-def find_newest_version(storage: Storage, session: Any) -> int | None:  # noqa: ANN401 - lance types
-    """Return the newest version of a base table; None if it can't be opened.
-
-    Args:
-        storage: directory of the table.
-        session: the `lance.Session` whose caches are shared.
-    """
-    try:
-        return int(_open_dataset(storage, None, session).version)
-    except BaseException as error:
-        if isinstance(error, ValueError | OSError) or is_panic(error):
-            return None
-        raise
-
-
 def open_base_table(
     name: str,
     storage: Storage,
@@ -454,7 +434,8 @@ def open_base_table(
         UnavailableError: storage failed to answer.
     """
     try:
-        dataset = _open_dataset(storage, version, session)
+        options = dict(storage.options) or None
+        dataset = lance.dataset(storage.uri, version=version, session=session, storage_options=options)
         stored = StoredSchema.of(dataset)
     except LanceGatewayError:
         raise

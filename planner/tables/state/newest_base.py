@@ -10,15 +10,11 @@ from typing import Any
 
 from lance_gateway.execnodes.storage.data_files import Place
 from lance_gateway.memwal.base.table_mark import read_table_mark
+from lance_gateway.memwal.base.version_list import list_manifests
 from lance_gateway.memwal.creating import table_exists
 from lance_gateway.memwal.errors import NotFoundError
 from lance_gateway.memwal.storage.files import VERSIONS, FileIdentity, Storage
-from lance_gateway.planner.tables.sources.base_table import (
-    BaseTable,
-    ManifestFile,
-    find_newest_version,
-    open_base_table,
-)
+from lance_gateway.planner.tables.sources.base_table import BaseTable, ManifestFile, open_base_table
 from lance_gateway.planner.tables.state.table_state import TableState
 
 _ATTEMPTS = 8
@@ -147,14 +143,8 @@ class NewestBase:
     def _open_once(self, before: BaseTable | None) -> BaseTable:
         """Open the newest version; start with empty state if the table was recreated."""
         started = time.monotonic()
-        state, expected, newest = self.state, None, None
-        if before is None:
-            newest = find_newest_version(self._storage, state.session)
-        else:
-            with contextlib.suppress(OSError, ValueError):
-                newest = before.dataset.latest_version
-        if newest is not None:
-            expected = ManifestFile.of(self._storage, newest)
+        state, newest = self.state, self._find_newest(before)
+        expected = None if newest is None else ManifestFile.of(self._storage, newest)
         opened = self._open(state)
         if before is not None and not self._is_same(before):
             # Asked afterwards (ADR 33): what was opened while the old manifest was there is the old table.
@@ -171,6 +161,14 @@ class NewestBase:
                 self._mark = mark  # It was there before the manifest was, and so it is of the same table.
         self.state, self.last, self._identified_at = state, opened, started
         return opened
+
+    def _find_newest(self, before: BaseTable | None) -> int | None:
+        """Return the newest version; None if it is not found: opening the table tells why."""
+        if before is None:
+            return max(list_manifests(self._storage), default=None)
+        with contextlib.suppress(OSError, ValueError):
+            return int(before.dataset.latest_version)
+        return None
 
     def _open(self, state: TableState) -> BaseTable:
         return open_base_table(self._name, self._storage, None, state.session, state.place)

@@ -175,7 +175,7 @@ MEANT: Sequence[Known] = (
     Known(
         "a text beside `+`",
         "refused",
-        r"[-+*/%^] \(*'|'\)* [-+*/%^]|-\(*'|(?<=\w)(?<!CAST)\([^()]*'-?[\d.]+'",
+        r"[-+*/%^] \(*'|'\)* [-+*/%^]|-\(*'|(?<=\w)(?<!CAST)\([^()]*'-?[\d.]+'|, '-?[\d.]+'\)",
         "type|types|not supported|not implemented|coerc|comparable|Unary operator",
     ),
     Known(

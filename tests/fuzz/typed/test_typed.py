@@ -72,12 +72,12 @@ def test_fresh_typed_statements_mean_the_same_everywhere(writers: WriterProcess,
 def test_a_wrong_answer_is_noticed(
     writers: WriterProcess, monkeypatch: pytest.MonkeyPatch, changed: Any, judge: str
 ) -> None:
-    asks = running._Asking._run
+    asks = running._Judging._run
 
     def run(self: Any, statement: Any) -> pa.Table:
         return changed(statement.sql, self._state, asks(self, statement))
 
-    monkeypatch.setattr(running._Asking, "_run", run)
+    monkeypatch.setattr(running._Judging, "_run", run)
     report = Machine(9, most=3).run(writers, statements=SAMPLE)
     assert any(one.judge.startswith(judge) for one in report.mismatches.values()), report.figures()
 
@@ -100,14 +100,14 @@ def test_reproductions_begin_with_the_same_lake(writers: WriterProcess) -> None:
 
 def _texts(writers: WriterProcess) -> Sequence[str]:
     asked: list[str] = []
-    asks = running._Asking._run
+    asks = running._Judging._run
 
     def run(self: Any, statement: Any) -> pa.Table:
         asked.append(statement.sql)
         return asks(self, statement)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(running._Asking, "_run", run)
+        patch.setattr(running._Judging, "_run", run)
         Machine(11).run(writers, statements=40)
     return asked
 

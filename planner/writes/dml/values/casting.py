@@ -13,8 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_gateway.memwal.columns.kinds import is_binary, is_list_view, is_number, is_text
 from lance_gateway.planner.bridge.types.plain_types import cast_values
-from lance_gateway.planner.sql.vector_text import read_vector
+from lance_gateway.planner.sql.value_texts import read_vector
 
 _ZONE = r"(?i)([0-9]z|utc|:[0-9.:]*[+-][0-9]{2}(:?[0-9]{2})?)$"
 _MAX_DECIMAL = 38
@@ -49,7 +50,7 @@ def convert(values: pa.Array, kind: pa.DataType) -> pa.Array:
     if _types.is_run_end_encoded(source):
         return convert(pc.run_end_decode(values), kind)
     if _types.is_string_view(source) or _types.is_binary_view(source):
-        return convert(values.cast(pa.large_string() if _is_text(source) else pa.large_binary()), kind)
+        return convert(values.cast(pa.large_string() if is_text(source) else pa.large_binary()), kind)
     if isinstance(kind, pa.BaseExtensionType):
         return pa.ExtensionArray.from_storage(kind, convert(values, kind.storage_type))
     if _types.is_dictionary(kind):
@@ -61,34 +62,34 @@ def convert(values: pa.Array, kind: pa.DataType) -> pa.Array:
 def _find_rule(source: pa.DataType, kind: pa.DataType) -> Callable[[pa.Array, pa.DataType], pa.Array]:
     """Return the function that converts values of one type to another."""
     if _is_list(kind):
-        if _is_text(source):
+        if is_text(source):
             return _parse_lists
-        return _cast_lists if _is_list(source) or _is_view(source) else _refuse
+        return _cast_lists if _is_list(source) or is_list_view(source) else _refuse
     if _types.is_struct(kind):
         return _cast_structs if _types.is_struct(source) else _refuse
     if _types.is_nested(source) or _types.is_nested(kind):
         return _cast if _types.is_map(kind) and _types.is_map(source) else _refuse
-    if _is_text(source):
+    if is_text(source):
         return _find_text_rule(kind)
-    if _is_text(kind):
+    if is_text(kind):
         # Arrow formats numbers and times; bytes must be UTF-8.
         return _cast
     return _find_scalar_rule(source, kind)
 
 
 def _find_scalar_rule(source: pa.DataType, kind: pa.DataType) -> Callable[[pa.Array, pa.DataType], pa.Array]:
-    if _is_binary(source) or _is_binary(kind):
-        if not (_is_binary(source) and _is_binary(kind)):
+    if is_binary(source) or is_binary(kind):
+        if not (is_binary(source) and is_binary(kind)):
             return _refuse
         return _cast_fixed_bytes if _types.is_fixed_size_binary(kind) else _cast
     if _types.is_boolean(kind) or _types.is_boolean(source):
         return _cast_booleans if _types.is_integer(source) else _refuse
     if _types.is_floating(kind):
-        return _cast_floats if _is_number(source) else _refuse
+        return _cast_floats if is_number(source) else _refuse
     if _types.is_decimal(kind):
-        return _cast_decimals if _is_number(source) else _refuse
-    if _is_number(source) or _is_number(kind):
-        return _cast if _is_number(source) and _is_number(kind) else _refuse
+        return _cast_decimals if is_number(source) else _refuse
+    if is_number(source) or is_number(kind):
+        return _cast if is_number(source) and is_number(kind) else _refuse
     if _types.is_timestamp(source) and _types.is_date(kind):
         return _cast_dates
     return _cast_times if _is_temporal(source) and _is_temporal(kind) else _cast
@@ -99,15 +100,15 @@ def _find_text_rule(kind: pa.DataType) -> Callable[[pa.Array, pa.DataType], pa.A
         return _parse_timestamps
     if _types.is_time(kind):
         return _parse_times
-    if _is_binary(kind):
-        return _parse_bytes
+    if is_binary(kind):
+        return lambda values, wanted: convert(cast_values(values, pa.large_binary()), wanted)
     if _types.is_decimal(kind):
         return _parse_decimals
     if _types.is_date(kind):
         return _parse_dates
     if _types.is_boolean(kind):
         return _parse_booleans
-    if _is_number(kind):
+    if is_number(kind):
         return lambda values, wanted: _cast(pc.utf8_trim_whitespace(values), wanted)
     if _types.is_duration(kind) or _types.is_interval(kind):
         return _refuse
@@ -170,28 +171,6 @@ def _cast_times(values: pa.Array, kind: pa.DataType) -> pa.Array:
     if _UNITS.index(values.type.unit) > _UNITS.index(kind.unit):
         return values.cast(kind, safe=False)
     return values.cast(kind)
-
-
-def _parse_bytes(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    r"""Read texts as bytes: `\x` and hexadecimal digits as PostgreSQL writes them, or the characters."""
-    found = values.cast(pa.large_binary())
-    if pc.any(pc.starts_with(values, "\\x")).as_py():
-        found = pa.array([None if text is None else _read_bytes(text) for text in values.to_pylist()])
-    return (
-        _cast_fixed_bytes(found.cast(pa.binary()), kind)
-        if _types.is_fixed_size_binary(kind)
-        else found.cast(kind)
-    )
-
-
-def _read_bytes(text: str) -> bytes:
-    if not text.startswith("\\x"):
-        return text.encode()
-    try:
-        return bytes.fromhex(text[2:])
-    except ValueError:
-        msg = f"'{text}' has something else than pairs of hexadecimal digits"
-        raise MisfitError(msg) from None
 
 
 def _cast_fixed_bytes(values: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -275,7 +254,7 @@ def _parse_times(values: pa.Array, kind: pa.DataType) -> pa.Array:
 
 def _parse_lists(values: pa.Array, kind: pa.DataType) -> pa.Array:
     """Parse lists of numbers such as '[0.1, 2]'."""
-    if not _is_number(kind.value_type):
+    if not is_number(kind.value_type):
         return _refuse(values, kind)
     lists = []
     for text in values.to_pylist():
@@ -343,30 +322,9 @@ def _cast_structs(values: pa.Array, kind: pa.DataType) -> pa.Array:
     return pa.StructArray.from_arrays(arrays, fields=list(kind), mask=mask)
 
 
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(_types.is_string(kind) or _types.is_large_string(kind) or _types.is_string_view(kind))
-
-
-def _is_binary(kind: pa.DataType) -> bool:
-    return bool(
-        _types.is_binary(kind)
-        or _types.is_large_binary(kind)
-        or _types.is_binary_view(kind)
-        or _types.is_fixed_size_binary(kind)
-    )
-
-
 def _is_list(kind: pa.DataType) -> bool:
     return bool(_types.is_list(kind) or _types.is_large_list(kind) or _types.is_fixed_size_list(kind))
 
 
 def _is_temporal(kind: pa.DataType) -> bool:
     return bool(_types.is_timestamp(kind) or _types.is_time(kind) or _types.is_duration(kind))
-
-
-def _is_view(kind: pa.DataType) -> bool:
-    return bool(_types.is_list_view(kind) or _types.is_large_list_view(kind))
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(_types.is_integer(kind) or _types.is_floating(kind) or _types.is_decimal(kind))

@@ -234,3 +234,11 @@ def test_a_decimal_becomes_the_nearest_double(precision: int) -> None:
     assert cast_values(values, pa.float64()).to_pylist() == [*map(float, exact), None]
     assert bind_value(1, values[0], pa.float64()).as_py() == 9.95
     assert bind_value(1, values[0], pa.float32()).as_py() == pa.scalar(9.95, pa.float32()).as_py()
+
+
+@pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary(), pa.binary(2)], ids=str)
+def test_bound_texts_are_bytes_as_postgresql_writes_them(kind: pa.DataType):
+    for text in (r"\x6162", "ab"):
+        assert bind_value(1, pa.scalar(text), kind) == pa.scalar(b"ab", kind)
+    with pytest.raises(InvalidInputError, match=r"parameter \$1 .* pairs of hexadecimal digits"):
+        bind_value(1, pa.scalar(r"\x6"), kind)

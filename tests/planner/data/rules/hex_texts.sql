@@ -5,7 +5,7 @@ SELECT days.id FROM days, t WHERE b = '\xff00' OR b IN ('\x61', '\x', 'a') OR s 
 --
 SELECT days.id FROM days, t WHERE b = x'ff00' OR b IN (x'61', x'', 'a') OR s = '\x61'
 
-## in coalesce, and what is no text of digits
-SELECT coalesce(b, '\x00') AS x FROM days WHERE b < '\x6'
+## in coalesce, and in a set operation
+SELECT coalesce(b, '\xFF') AS x FROM days UNION SELECT '\x61'
 --
-SELECT coalesce(b, x'00') AS x FROM days WHERE b < '\x6'
+SELECT coalesce(b, x'ff') AS x FROM days UNION SELECT x'61'

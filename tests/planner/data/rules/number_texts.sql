@@ -35,7 +35,7 @@ SELECT CASE v WHEN 65536 THEN 'a' WHEN '1.104' THEN 'b' END AS x FROM w
 --
 SELECT CASE v WHEN 65536 THEN 'a' WHEN 1.104 THEN 'b' END AS x FROM w
 
-## arithmetic, and functions of numbers
-SELECT price * '1.5' AS a, n + '7' AS b, power(price, '2') AS c, round(price, '1') AS d FROM p
+## arithmetic
+SELECT price * '1.5' AS a, n + '7' AS b, s || '7' AS c FROM p, t
 --
-SELECT price * 1.5 AS a, n + 7 AS b, power(price, 2) AS c, round(price, 1) AS d FROM p
+SELECT price * 1.5 AS a, n + 7 AS b, s || '7' AS c FROM p, t

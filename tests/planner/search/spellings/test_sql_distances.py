@@ -12,7 +12,7 @@ from lance_gateway.memwal.errors import InvalidInputError
 from lance_gateway.planner.binding.bind import bind
 from lance_gateway.planner.bridge.distance_functions import DISTANCES
 from lance_gateway.planner.engine import QueryEngine, SessionSettings
-from lance_gateway.planner.sql.vector_text import read_vector
+from lance_gateway.planner.sql.value_texts import read_vector
 from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.planner.names import Names
 from tests.planner.titled import Case, read_titled

@@ -1,4 +1,4 @@
-"""Vectors written as text, as clients of pgvector send them: '[0.1, 2, -3e-5]'."""
+r"""Texts that clients of PostgreSQL write for vectors, '[0.1, 2, -3e-5]', and for bytes, '\xDEADBEEF'."""
 
 from __future__ import annotations
 
@@ -27,6 +27,24 @@ def read_vector(text: str) -> list[float] | None:
     except OverflowError:
         return None
     return numbers if all(map(math.isfinite, numbers)) else None
+
+
+def read_bytes(text: str) -> bytes:
+    r"""Read `\x` and hexadecimal digits as bytes, and other texts as their characters.
+
+    >>> read_bytes(r"\x6162"), read_bytes("ab")
+    (b'ab', b'ab')
+
+    Raises:
+        ValueError: something else than pairs of digits is behind `\x`.
+    """
+    if not text.startswith("\\x"):
+        return text.encode()
+    try:
+        return bytes.fromhex(text[2:])
+    except ValueError:
+        msg = f"'{text}' has something else than pairs of hexadecimal digits"
+        raise ValueError(msg) from None
 
 
 def format_array(numbers: list[float]) -> str:
