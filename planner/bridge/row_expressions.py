@@ -98,7 +98,7 @@ def rewrite_expression(
         context = policy_context()
         context.register_record_batches(_TABLE, [[pa.RecordBatch.from_pylist([], schema)]])
         columns = {_TABLE: mark_uuids(schema, uuids)}
-        return apply_rules(query, columns, {}, lambda sql: context.sql(sql).schema())
+        return apply_rules(query, columns, {}, lambda sql: context.sql(sql).schema()).text
 
     rewritten = run_on_own_thread(rewrite)
     if rewritten == query:

@@ -53,7 +53,7 @@ from lance_gateway.planner.scans.table_leaf import TableLeaf
 from lance_gateway.planner.search.nearest_leaf import configure_leaves
 from lance_gateway.planner.search.search_call import SearchCall
 from lance_gateway.planner.search.search_scan import build_search_leaf
-from lance_gateway.planner.sql.rules import KeptTexts, apply_rules
+from lance_gateway.planner.sql.rules import KeptTexts, Rewritten, apply_rules
 from lance_gateway.planner.sql.subqueries.rewriting import JoinedStatement, join_subqueries
 from lance_gateway.planner.sql.subqueries.statements import RewritingError
 from lance_gateway.planner.sql.text.tokens import format_place
@@ -108,7 +108,7 @@ class Frames:
         self._contexts = Contexts(memory_bytes)
         self._options = ContextOptions(self.partitions)
         self.visibility = Visibility(catalog.cache, catalog.executor, catalog.shared)
-        self._rewritten: KeptTexts[str] = KeptTexts()
+        self._rewritten: KeptTexts[Rewritten] = KeptTexts()
         self._joined: KeptTexts[JoinedStatement] = KeptTexts()
         self._predicates: KeptTexts[StatementPredicates] = KeptTexts()
         self._operations: Mapping[bool, Operations] = {True: {}, False: {}}
@@ -183,7 +183,6 @@ class Frames:
         columns = {name: leaf.schema for name, leaf in leaves.items()}
         try:
             text, names = self._join_subqueries(bound, values, register, columns, text)
-            written = text
             # It makes RIGHT joins of FULL ones, whose sides no rule exchanges: see `right_joins`.
             rules = ["eliminate_outer_join"] if _FULL_JOIN.search(text) else []
             sorts_whole = _UNITED_ORDER.search(text) is not None
@@ -199,7 +198,8 @@ class Frames:
             rewrite = partial(
                 apply_rules, text, typed, types, plan_part, self._operations[untyped], nulls, read=bound.read
             )
-            text = self._rewritten.make(f"{nulls} {text}", typed, types, rewrite)
+            rewritten = self._rewritten.make(f"{nulls} {text}", typed, types, rewrite)
+            text, written = rewritten.text, rewritten.text if rewritten.keeps_names else text
             if writes_json:
                 text, written = (
                     (mark_json(text), mark_json(written))

@@ -8,7 +8,8 @@ private, views are expanded, and the types of columns and parameters are known.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 import pyarrow as pa
@@ -83,6 +84,7 @@ from lance_gateway.planner.sql.rules.values import (
 )
 from lance_gateway.planner.sql.rules.zoned_times import zoned_times
 from lance_gateway.planner.sql.tree.dialect import find_query, read_query, write_sql
+from lance_gateway.planner.sql.tree.queries import sources
 from lance_gateway.planner.sql.tree.tree import Rule, Tree
 from lance_gateway.planner.sql.tree.types import Operations
 
@@ -146,6 +148,19 @@ _KEPT_CHARACTERS: Final = 4 << 20
 _T = TypeVar("_T")
 
 
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """A text that rules have rewritten.
+
+    Attributes:
+        text: for DataFusion; the same one if no rule changes it, or if sqlglot does not read it.
+        keeps_names: whether its outputs certainly have the names of those of the text as it was written.
+    """
+
+    text: str
+    keeps_names: bool
+
+
 def apply_rules(
     sql: str,
     schemas: Mapping[str, pa.Schema],
@@ -155,7 +170,7 @@ def apply_rules(
     nulls: Collection[str] = (),
     *,
     read: Callable[[str], exp.Query | None] = read_query,
-) -> str:
+) -> Rewritten:
     """Rewrite a query, or EXPLAIN of one, by the rules.
 
     Args:
@@ -167,22 +182,35 @@ def apply_rules(
         nulls: names of the parameters that are NULL, without "$".
         read: returns a tree of the query in the text, which is changed; None if sqlglot does not read it.
 
-    Returns:
-        The text; the same one if no rule changes it, or if sqlglot does not read it.
-
     Raises:
         LanceGatewayError: a rule refuses the statement.
     """
+    unchanged = Rewritten(sql, keeps_names=True)
     root = read(sql)
     if root is None:
-        return sql
+        return unchanged
     tree = Tree(root, find_schema, schemas, types, {} if operations is None else operations, nulls=nulls)
     try:
+        named = _list_named(root)
         for rule in RULES:
             rule(tree)
-        return sql[: find_query(sql)] + write_sql(tree.root) if tree.is_changed else sql
+        if not tree.is_changed:
+            return unchanged
+        keeps_names = named is not None and named == _list_named(tree.root)
+        return Rewritten(sql[: find_query(sql)] + write_sql(tree.root), keeps_names)
     except RecursionError:
-        return sql  # as one that is too deep to be read
+        return unchanged  # as one that is too deep to be read
+
+
+def _list_named(query: exp.Query) -> Sequence[exp.Expr | str] | None:
+    """Return what the names of outputs follow from; None if they follow from those of other queries."""
+    select: exp.Expr = query
+    while isinstance(select, exp.SetOperation | exp.Subquery):
+        select = select.this
+    if not isinstance(select, exp.Select) or any(item.is_star for item in select.expressions):
+        return None
+    computed = [item for item in select.expressions if not isinstance(item, exp.Alias | exp.Column)]
+    return [*(item.copy() for item in computed), *(one.alias_or_name for one in sources(select))]
 
 
 class KeptTexts(Generic[_T]):

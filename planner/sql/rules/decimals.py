@@ -19,6 +19,7 @@ from lance_gateway.planner.sql.tree.groups import (
     find_groups,
     find_unions,
     recast,
+    replace_value,
     unify_types,
 )
 from lance_gateway.planner.sql.tree.tree import Tree, find_family
@@ -211,10 +212,7 @@ def rounded_decimals(tree: Tree) -> None:
         value, *digits = call.expressions or [exp.null()]
         kind = tree.find_type(value) if tree.may_mix([value], "decimal") else None
         if kind is not None and pa.types.is_decimal(kind):
-            is_unnamed = isinstance(call.parent, exp.Select) and call.arg_key == "expressions"
-            field = tree.find_field(call) if is_unnamed else None
-            cast = _cast_rounded(call.copy(), _round_type(kind, digits))
-            tree.replace(call, cast if field is None else exp.alias_(cast, field.name, quoted=True))
+            replace_value(tree, call, _cast_rounded(call.copy(), _round_type(kind, digits)))
 
 
 def _round_type(kind: pa.DataType, digits: Sequence[exp.Expr]) -> pa.DataType:

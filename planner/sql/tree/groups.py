@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from lance_gateway.memwal.errors import InvalidInputError
 from lance_gateway.planner.sql.tree.dialect import parse_expression, write_sql
+from lance_gateway.planner.sql.tree.queries import is_outermost
 from lance_gateway.planner.sql.tree.tree import Family, Tree
 from lance_gateway.planner.sql.type_names import name_type
 from lance_gateway.planner.sql.value_texts import read_bytes
@@ -261,8 +262,12 @@ def cast_to(expression: exp.Expr, kind: pa.DataType) -> exp.Expr:
 
 
 def replace_value(tree: Tree, node: exp.Expr, replacement: exp.Expr) -> None:
-    """Replace an expression, which keeps its name if it is an output."""
-    if isinstance(node.parent, exp.Select) and node.arg_key == "expressions":
+    """Replace an expression, which keeps its name if it is an output of a query in another one.
+
+    Outputs of the statement are named after its text as it was written.
+    """
+    select = node.parent
+    if isinstance(select, exp.Select) and node.arg_key == "expressions" and not is_outermost(select):
         field = tree.find_field(node)
         replacement = exp.alias_(replacement, write_sql(node) if field is None else field.name, quoted=True)
     tree.replace(node, replacement)

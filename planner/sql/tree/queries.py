@@ -88,6 +88,14 @@ def bare(query: exp.Expr) -> exp.Expr:
     return query
 
 
+def is_outermost(query: exp.Expr) -> bool:
+    """Return whether the outputs of a query are those of the statement."""
+    parent = query.parent
+    while isinstance(parent, exp.SetOperation) or (isinstance(parent, exp.Subquery) and parent.is_wrapper):
+        query, parent = parent, parent.parent
+    return parent is None
+
+
 def is_aggregate(node: exp.Expr) -> bool:
     """Return whether a node is a call of an aggregate that is not a window."""
     if not (isinstance(node, exp.Anonymous) and node.name.lower() in AGGREGATES):

@@ -18,6 +18,8 @@ from lance_gateway.planner.tables.sources.caches import ByteCache
 TEXT_BYTES = 64
 """Estimated bytes of a value of variable length."""
 
+_SHARED_FROM = 2
+"""What was requested so often before, and is not in the cache of this process, is worth a file."""
 EVERY_ROW = b""
 """In place of the digest of the visible rows of a chunk, where all rows are meant."""
 
@@ -108,9 +110,18 @@ class FragmentChunks:
                 found[at] = self._shared.load(self._kept, keys[at], name, read)
         return found
 
-    def put(self, key: Chunk, column: pa.Array) -> pa.Array:
-        """Keep the rows of a chunk, and return them as they are kept."""
-        name = self._name(key) if column.nbytes >= SHARED_BYTES else None
+    def put(self, key: Chunk, column: pa.Array, *, requests: int = _SHARED_FROM) -> pa.Array:
+        """Keep the rows of a chunk, and return them as they are kept.
+
+        Rows that a mask shows are in no file at first: the next write changes the mask.
+
+        Args:
+            key: of the chunk.
+            column: its rows.
+            requests: how often they were requested before.
+        """
+        is_shared = requests >= _SHARED_FROM and column.nbytes >= SHARED_BYTES
+        name = self._name(key) if is_shared else None
         if name is not None:
             batch = pa.RecordBatch.from_arrays([column], names=[""])
             read = partial(read_column, key.column.type)

@@ -320,10 +320,11 @@ class DecodedColumns:
             (*place, column) for place, column in zip(missing, whole, strict=True) if place[0] not in unknown
         ]
         again = self._note_requests([keys[number][at] for number, at, _ in masked])
-        for (number, at, column), is_asked_again in zip(masked, again, strict=True):
+        for (number, at, column), requests in zip(masked, again, strict=True):
             assert column is not None  # noqa: S101 - those without are unknown
             shown = column.filter(masks[number])
-            found[number][at] = chunks.put(keys[number][at], shown) if is_asked_again else shown
+            key = keys[number][at]
+            found[number][at] = chunks.put(key, shown, requests=requests) if requests else shown
         return found
 
     def _decode_chunks(
@@ -344,7 +345,7 @@ class DecodedColumns:
             scope |= {"with_row_id": True, "include_deleted_rows": True}  # offsets are physical
         # A large column is cached from its second read on, so that a single query does not pay for memory.
         is_small = self._keeps_all or fragment.physical_rows <= CHUNK_ROWS
-        keep = [again or is_small for again in self._note_requests(names)]
+        keep = [is_small or requests > 0 for requests in self._note_requests(names)]
         dataset: Any = source.dataset
         scanner = dataset.scanner(
             columns=source.list_scanned(columns),
@@ -361,11 +362,10 @@ class DecodedColumns:
             mask = masks[number]
             yield arrays if mask is None else [column.filter(mask) for column in arrays]
 
-    def _note_requests(self, names: Sequence[StoredValues | Chunk | _Ahead]) -> list[bool]:
-        """Return whether each name was requested before, and remember it."""
-        before = [known is not None for known in self._requested.get_many(names)]
-        new = [name for name, known in zip(names, before, strict=True) if not known]
-        self._requested.put_many([(name, True, 1) for name in new])
+    def _note_requests(self, names: Sequence[StoredValues | Chunk | _Ahead]) -> list[int]:
+        """Return how often each name was requested before, and count this request."""
+        before: list[int] = [known or 0 for known in self._requested.get_many(names)]
+        self._requested.put_many([(name, count + 1, 1) for name, count in zip(names, before, strict=True)])
         return before
 
 

@@ -67,12 +67,12 @@ class SmallColumns:
     Attributes:
         kept: the cache that gets them.
         shared: files, of which one has a column of all fragments that are read together.
-        note_requests: returns which columns were requested before, and remembers them.
+        note_requests: returns how often columns were requested before, and counts these requests.
     """
 
     kept: ByteCache
     shared: SharedCache
-    note_requests: Callable[[Sequence[StoredValues | Chunk]], list[bool]]
+    note_requests: Callable[[Sequence[StoredValues | Chunk]], list[int]]
 
     def read_ahead(self, read: ReadTogether, fragments: Sequence[Fragment], columns: Sequence[str]) -> None:
         """Read stored columns of fragments before they are asked for, from their files if all are there."""
@@ -160,21 +160,27 @@ class SmallColumns:
             if values is not None:
                 pieces.append((values, None))
             elif every is not None and mask is not None:
-                is_asked_again = all(list(itertools.islice(noted, len(columns))))
+                requests = min(itertools.islice(noted, len(columns)), default=1)
                 pieces.append(
-                    (self._mask(one, keys[at], every, mask), None)
-                    if is_asked_again
+                    (self._mask(one, keys[at], every, mask, requests), None)
+                    if requests
                     else (every, mask.visible)
                 )
         return {one.part for one in fragments} - missing, _join(pieces, columns)
 
     def _mask(
-        self, one: ShownFragment, keys: Sequence[Chunk], columns: Sequence[pa.Array], mask: FragmentMask
+        self,
+        one: ShownFragment,
+        keys: Sequence[Chunk],
+        columns: Sequence[pa.Array],
+        mask: FragmentMask,
+        requests: int,
     ) -> list[pa.Array]:
         """Keep the shown rows of columns, and return them."""
         chunks = FragmentChunks(self.kept, self.shared, one.source, one.fragment)
         return [
-            chunks.put(key, column.filter(mask.visible)) for key, column in zip(keys, columns, strict=True)
+            chunks.put(key, column.filter(mask.visible), requests=requests)
+            for key, column in zip(keys, columns, strict=True)
         ]
 
     def _get_each(self, keys: Sequence[Sequence[Chunk]]) -> list[list[pa.Array] | None]:

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from lance_gateway.execnodes.rows import lance_filter
 from lance_gateway.execnodes.rows.row_mask import group_by_fragment
 from lance_gateway.execnodes.storage.data_files import Columns, Place, StoredFragment
+from lance_gateway.memwal.base.repeated_rows import hash_keys
 from lance_gateway.planner.tables.shared.cache import SHARED_BYTES, Encoding, SharedCache
 from lance_gateway.planner.tables.sources.base_table import BaseTable
 from lance_gateway.planner.tables.sources.caches import ENTRY_OVERHEAD, ByteCache
@@ -46,9 +47,10 @@ OTHER_BYTES = 48
 _LEAST_KEY_BYTES = 17
 """An integer key, its address, and whether it is a tombstone."""
 _LOCKS = 32
+_SEARCHES_BEFORE_INDEX = 8
+"""An index of hashes takes as long to build as about so many searches without it."""
 
 
-@dataclass(frozen=True, eq=False)
 class LayerPlaces:
     """Index of the rows of a source by key.
 
@@ -56,22 +58,39 @@ class LayerPlaces:
         keys: of all rows of the source.
     """
 
-    keys: pa.Array
-
-    @cached_property
-    def _sorted_keys(self) -> FragmentKeys | None:
-        return FragmentKeys.of(self.keys) if pa.types.is_signed_integer(self.keys.type) else None
+    def __init__(self, keys: pa.Array) -> None:
+        self.keys = keys
+        self._is_integer = pa.types.is_signed_integer(keys.type)
+        self._searches = 0
 
     @property
     def nbytes(self) -> int:
         """Bytes of the keys and of their order."""
-        return 2 * int(self.keys.nbytes)
+        return int(self.keys.nbytes) + len(self.keys) * INTEGER_BYTES
+
+    @cached_property
+    def _index(self) -> FragmentKeys:
+        return FragmentKeys.of(self.keys if self._is_integer else _hash(self.keys))
 
     def find(self, wanted: pa.Array) -> np.ndarray:
         """Return ascending numbers of the rows that have one of these distinct keys."""
-        if self._sorted_keys is not None:
-            return self._sorted_keys.find(wanted.to_numpy().astype(np.int64, copy=False))
-        return np.flatnonzero(pc.is_in(self.keys, value_set=wanted).to_numpy(zero_copy_only=False))
+        if self._is_integer:
+            return self._index.find(wanted.to_numpy().astype(np.int64, copy=False))
+        self._searches += 1
+        if self._searches <= _SEARCHES_BEFORE_INDEX or self.keys.null_count or not len(wanted):
+            return np.flatnonzero(_flag_equal(self.keys, wanted))
+        places = self._index.find(np.unique(_hash(wanted)))
+        found: np.ndarray = places[_flag_equal(self.keys.take(pa.array(places)), wanted)]
+        return found
+
+
+def _hash(keys: pa.Array) -> pa.Array:
+    return pa.array(hash_keys(pa.record_batch([keys], names=["key"])).view(np.int64))
+
+
+def _flag_equal(keys: pa.Array, wanted: pa.Array) -> np.ndarray:
+    flags: np.ndarray = pc.is_in(keys, value_set=wanted).to_numpy(zero_copy_only=False)
+    return flags
 
 
 LAYER_PLACES = Encoding(

@@ -39,7 +39,7 @@ from lance_gateway.planner.plans.forms.json_types import mark_json, type_json
 from lance_gateway.planner.plans.forms.multisets import MULTISETS, number_equal_rows
 from lance_gateway.planner.plans.forms.planned_frame import PlannedFrame, plan_unique
 from lance_gateway.planner.scans.settings import SessionSettings
-from lance_gateway.planner.sql.rules import KeptTexts, apply_rules
+from lance_gateway.planner.sql.rules import KeptTexts, Rewritten, apply_rules
 from lance_gateway.planner.sql.tree.types import Operations
 from lance_gateway.planner.writes.dml.statement.target import Target, name_relation
 from lance_gateway.planner.writes.dml.statement.text import Splice, SplicedQuery, Statement
@@ -73,7 +73,7 @@ class _Tables:
         return ()
 
 
-_REWRITTEN: Final[KeptTexts[str]] = KeptTexts()
+_REWRITTEN: Final[KeptTexts[Rewritten]] = KeptTexts()
 """The queries of all statements of this process: values of one statement are computed again and again."""
 _OPERATIONS: Final[Operations] = {}
 
@@ -160,7 +160,8 @@ class _RowsPlan:
             types = {name: value.type for name, value in param_values.items()}
             schemas = {one.private_name: self.schemas[one.table] for one in bound.references}
             rewrite = partial(apply_rules, written, schemas, types, find_schema, _OPERATIONS, read=bound.read)
-            text = _REWRITTEN.make(written, schemas, types, rewrite)
+            rewritten = _REWRITTEN.make(written, schemas, types, rewrite)
+            text, written = rewritten.text, rewritten.text if rewritten.keeps_names else written
             if not WRITERS.isdisjoint(bound.json_functions):
                 register = partial(register_writer, context, run)
                 text, written = (

@@ -23,7 +23,7 @@ SELECT s ~ t.s AS a FROM t
 ## flags
 SELECT regexp_match(s, 'a', s), regexp_like(s, 'a', 'i') AS l, regexp_like(s, 'a') AS m FROM t
 --
-SELECT CASE WHEN s IS NOT NULL THEN regexp_match(s, 'a', CASE WHEN s = '' THEN 'u' ELSE s END) END AS "regexp_match(t.s,Utf8(""a""),t.s)", regexp_like(s, 'a', 'i') AS l, regexp_like(s, 'a') AS m FROM t
+SELECT CASE WHEN s IS NOT NULL THEN regexp_match(s, 'a', CASE WHEN s = '' THEN 'u' ELSE s END) END, regexp_like(s, 'a', 'i') AS l, regexp_like(s, 'a') AS m FROM t
 
 ## no flags
 SELECT regexp_replace(s, 'a', 'b', '') AS r, regexp_match(s, 'a', '') AS m, regexp_replace(s, 'a', 'b', 'g') AS g FROM t

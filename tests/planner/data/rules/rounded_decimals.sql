@@ -10,12 +10,12 @@ SELECT id FROM p WHERE (CAST(round(price, 1) AS DECIMAL(10, 1))) <> price OR CAS
 ## results, and other numbers
 SELECT round(price, 1) AS x, round(price), round(big, 5) AS y, round(price, -1) AS z FROM p WHERE round(f, 1) = f ORDER BY round(price, 1)
 --
-SELECT CAST(round(price, 1) AS DECIMAL(10, 1)) AS x, CAST(round(price) AS DECIMAL(10, 0)) AS "round(p.price)", CAST(round(big, 5) AS DECIMAL(38, 2)) AS y, CAST(round(price, -1) AS DECIMAL(10, 0)) AS z FROM p WHERE round(f, 1) = f ORDER BY CAST(round(price, 1) AS DECIMAL(10, 1))
+SELECT CAST(round(price, 1) AS DECIMAL(10, 1)) AS x, CAST(round(price) AS DECIMAL(10, 0)), CAST(round(big, 5) AS DECIMAL(38, 2)) AS y, CAST(round(price, -1) AS DECIMAL(10, 0)) AS z FROM p WHERE round(f, 1) = f ORDER BY CAST(round(price, 1) AS DECIMAL(10, 1))
 
 ## a set operation
 SELECT id, round(price, 1) FROM p EXCEPT SELECT n, 2.5 FROM p
 --
-SELECT id, CAST(round(price, 1) AS DECIMAL(10, 1)) AS "round(p.price,Int64(1))" FROM p EXCEPT SELECT n, 2.5 FROM p
+SELECT id, CAST(round(price, 1) AS DECIMAL(10, 1)) FROM p EXCEPT SELECT n, 2.5 FROM p
 
 ## within a function, and among groups
 SELECT abs(round(price, 1)) + 1 AS x FROM p GROUP BY round(price, 1) HAVING round(price, 1) > 3

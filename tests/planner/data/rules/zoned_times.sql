@@ -35,7 +35,7 @@ SELECT id FROM t WHERE at = arrow_cast(ts, 'Timestamp(us, "UTC")')
 ## parts and texts are those in UTC
 SELECT extract(hour FROM at) AS h, date_trunc('day', at), CAST(at AS DATE), to_char(at, 'HH24') AS c, extract(hour FROM ts) AS g FROM t
 --
-SELECT EXTRACT(HOUR FROM arrow_cast(at, 'Timestamp(Microsecond, Some("+00:00"))')) AS h, arrow_cast(arrow_cast(date_trunc('day', arrow_cast(at, 'Timestamp(Microsecond, None)')), 'Timestamp(Microsecond, Some("+00:00"))'), 'Timestamp(Microsecond, Some("America/New_York"))') AS "date_trunc(Utf8(""day""),arrow_cast(t.at,Utf8(""Timestamp(Microsecond, None)"")))", CAST(arrow_cast(at, 'Timestamp(Microsecond, Some("+00:00"))') AS DATE), to_char(arrow_cast(at, 'Timestamp(Microsecond, None)'), 'HH24') AS c, EXTRACT(HOUR FROM ts) AS g FROM t
+SELECT EXTRACT(HOUR FROM arrow_cast(at, 'Timestamp(Microsecond, Some("+00:00"))')) AS h, arrow_cast(arrow_cast(date_trunc('day', arrow_cast(at, 'Timestamp(Microsecond, None)')), 'Timestamp(Microsecond, Some("+00:00"))'), 'Timestamp(Microsecond, Some("America/New_York"))'), CAST(arrow_cast(at, 'Timestamp(Microsecond, Some("+00:00"))') AS DATE), to_char(arrow_cast(at, 'Timestamp(Microsecond, None)'), 'HH24') AS c, EXTRACT(HOUR FROM ts) AS g FROM t
 
 ## AT TIME ZONE
 SELECT at AT TIME ZONE 'Asia/Tokyo' AS a, ts AT TIME ZONE 'UTC' AS b, '2024-07-01' AT TIME ZONE 'Asia/Tokyo' AS c FROM t

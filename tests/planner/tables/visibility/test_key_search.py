@@ -134,6 +134,21 @@ def test_rows_of_a_source_are_found_by_key(kind: pa.DataType) -> None:
         return words.cast(pa.string()).cast(kind) if kind == pa.binary() else words.cast(kind)
 
     layer = LayerPlaces(column(KEYS))
-    assert layer.find(column([9, 1, 4])).tolist() == [1, 2, 6]
-    assert layer.find(column([4])).tolist() == []
+    for _ in range(2 * key_search._SEARCHES_BEFORE_INDEX):
+        assert layer.find(column([9, 1, 4])).tolist() == [1, 2, 6]
+        assert layer.find(column([4])).tolist() == []
+        assert layer.find(column([])).tolist() == []
     assert layer.nbytes >= layer.keys.nbytes
+
+
+def test_different_keys_of_one_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_search, "hash_keys", lambda keys: np.zeros(keys.num_rows, np.uint64))
+    monkeypatch.setattr(key_search, "_SEARCHES_BEFORE_INDEX", 0)
+    layer = LayerPlaces(pa.array(["b", "a", "c", "a"]))
+    assert layer.find(pa.array(["a", "x"])).tolist() == [1, 3]
+
+
+def test_rows_without_a_key_are_never_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_search, "_SEARCHES_BEFORE_INDEX", 0)
+    layer = LayerPlaces(pa.array(["b", None, "a"]))
+    assert layer.find(pa.array(["a", "b"])).tolist() == [0, 2]
