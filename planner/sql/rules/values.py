@@ -10,6 +10,7 @@ from typing import Final
 import pyarrow as pa
 from sqlglot import exp
 
+from lance_gateway.planner.sql.rules.zoned_times import find_zoned
 from lance_gateway.planner.sql.tree.dialect import parse_expression, write_sql
 from lance_gateway.planner.sql.tree.groups import (
     Cast,
@@ -98,7 +99,9 @@ def untyped_values(tree: Tree) -> None:
         if is_compared and not pa.types.is_boolean(kind):
             continue
         for member in filter(_may_be_untyped, group.members):
-            if isinstance(member, exp.Literal) and pa.types.is_nested(kind):
+            # `zoned_times` reads texts beside times with a zone.
+            is_left = pa.types.is_nested(kind) or find_zoned([kind]) is not None
+            if isinstance(member, exp.Literal) and is_left:
                 continue
             if has_bytes or isinstance(member, exp.Literal) or tree.find_type(member) is None:
                 tree.replace(member, cast_to(member.copy(), kind))

@@ -75,12 +75,12 @@ def zoned_times(tree: Tree) -> None:
             kinds = [tree.find_type(member) for member in group.members]
             families = {find_family(kind) for kind in kinds if kind is not None}
             # Those of two times are right.
-            if families == {"zoned", "other"} and _find_zoned(kinds) is not None:
+            if families == {"zoned", "other"} and find_zoned(kinds) is not None:
                 _compute_in_utc(tree, group, kinds)
 
 
 def _choose(kinds: Kinds) -> Sequence[Cast | None]:
-    zoned = _find_zoned(kinds)
+    zoned = find_zoned(kinds)
     return [
         partial(_give_zone, kind=kind, zoned=zoned)
         if zoned is not None and kind is not None and find_family(kind) in _UNZONED
@@ -92,7 +92,7 @@ def _choose(kinds: Kinds) -> Sequence[Cast | None]:
 def _unite_zones(tree: Tree, group: Group) -> None:
     """Give times of UTC the zone of another one: DataFusion shows them in it, and takes it for UTC."""
     kinds = [tree.find_type(member) for member in group.members]
-    zoned = _find_zoned(kinds)
+    zoned = find_zoned(kinds)
     for member, kind in zip(group.members, kinds, strict=True):
         if zoned is not None and kind is not None and pa.types.is_timestamp(kind) and kind.tz in _UTC:
             recast(tree, member, partial(cast_to, kind=pa.timestamp(kind.unit, zoned.tz)))
@@ -113,7 +113,7 @@ def _show_in_utc(tree: Tree, node: exp.Expr) -> None:
     if shown is None or not tree.may_mix([shown], "zoned"):
         return
     kind = tree.find_type(shown)
-    if kind is not None and _find_zoned([kind]) is not None:
+    if kind is not None and find_zoned([kind]) is not None:
         name, utc = node.name.upper(), pa.timestamp(kind.unit, "+00:00")
         is_truncated = name in {"DATE_TRUNC", "DATETRUNC"}
         # Without a zone, DataFusion truncates and writes times that have no nanoseconds, too.
@@ -187,7 +187,7 @@ def _write_instant(zoned: pa.TimestampType) -> str:
     return f"coalesce({at}, greatest({before} + INTERVAL '24 hours', {after} - INTERVAL '24 hours'))"
 
 
-def _find_zoned(kinds: Kinds) -> pa.TimestampType | None:
+def find_zoned(kinds: Kinds) -> pa.TimestampType | None:
     """Return the first type with a zone, if it is another one than UTC."""
     zoned = [kind for kind in kinds if kind is not None and find_family(kind) == "zoned"]
     return next((kind for kind in zoned if kind.tz not in _UTC), None)

@@ -57,9 +57,10 @@ MEANT: Sequence[Known] = (
     Known(
         "functions of `REAL`",
         "postgres|duckdb",
-        r"(exp|cosh|sinh|tan|degrees|power|log)\w*\(.*(float|vector)_",
+        r"(exp|cosh|sinh|tan|degrees|power|log)\w*\(.*((float|vector)_|AS REAL)",
         "inf",
     ),
+    Known("`CAST(x AS INT) = 4` beyond the type", "constant", r"CAST\(.*=", "Can't cast value"),
     Known("the least of an integer type", "constant", r"-arrow_cast", r"overflow: Overflow happened on: - -"),
     Known(
         "`1.10::DECIMAL(10,2) / 3`",

@@ -78,8 +78,12 @@ UUID = "550e8400-e29b-41d4-a716-446655440000"
             f"SELECT s FROM t RIGHT JOIN (SELECT * FROM u WHERE nullif(ref, v) = '{UUID.upper()}') ON TRUE",
             f"= '{UUID}'",
         ),
+        (
+            "SELECT id FROM t WHERE at = coalesce(CAST('2024-07-01' AS TIMESTAMP), '2024-03-10 02:30')",
+            "at = arrow_cast(arrow_cast(coalesce(CAST('2024-07-01' AS TIMESTAMP), arrow_cast(",
+        ),
     ],
-    ids=["what it writes", "what it changes in place"],
+    ids=["what it writes", "what it changes in place", "a text that has a type"],
 )
 def test_rules_see_what_another_one_does(sql: str, part: str, context: SessionContext) -> None:
     assert part in apply_rules(sql, SCHEMAS, {}, lambda text: context.sql(text).schema()).text
