@@ -20,7 +20,15 @@ from benchmarks.scans import (
 )
 from benchmarks.searches import hybrid_search, search_curves, search_memory, text_search, vector_search
 from benchmarks.serving import adbc_lookups, console, isolation, memory, roapi, streaming
-from benchmarks.writes import changes, freshness, inserts, scans_while_writing, write_costs, write_curves
+from benchmarks.writes import (
+    changes,
+    freshness,
+    inserts,
+    live,
+    scans_while_writing,
+    write_costs,
+    write_curves,
+)
 from lance_gateway.memwal.errors import InvalidInputError
 
 FAMILIES: dict[str, Family] = {
@@ -49,6 +57,7 @@ FAMILIES: dict[str, Family] = {
     "freshness": freshness.run,
     "changes": changes.run,
     "scans_while_writing": scans_while_writing.run,
+    "live": live.run,
     "write_costs": write_costs.run,
     "write_curves": write_curves.run,
     "merging": merging.run,

@@ -17,12 +17,11 @@ from datafusion import SessionConfig, SessionContext
 from benchmarks.reports.answers import WrongAnswerError
 from benchmarks.reports.report import Bar, Finding, format_milliseconds
 from benchmarks.reports.timing import Candidate, Samples, interleave
-from benchmarks.tables.fresh_tables import FreshTables
+from benchmarks.tables.fresh_tables import GENERATIONS, FreshTables
 from lance_gateway.planner.engine import QueryEngine
 from lance_gateway.planner.scans.settings import ALL_SHORTCUTS, SessionSettings, Shortcut
 from lance_gateway.planner.tables.state.catalog import Catalog
 
-GENERATIONS: Final = 4
 CACHE_BYTES: Final = 6 << 30
 """All columns fit, also masked; the default on a machine with 24 GiB."""
 GATEWAY, LEAVES, PARQUET, DUCKDB = "gateway", "leaves", "Parquet", "DuckDB"

@@ -7,7 +7,6 @@ from benchmarks.reports.report import Bar, Finding
 from benchmarks.scans.suites import (
     DUCKDB,
     GATEWAY,
-    GENERATIONS,
     PARQUET,
     find_slowest,
     summarize,
@@ -26,9 +25,7 @@ def run(context: BenchContext) -> Iterator[Finding]:
     """Time the gateway, DataFusion and DuckDB."""
     scale = round(min(context.settings.rows / _ROWS_PER_SCALE, 1.0), 3)
     data = TpcdsData(context.settings.data_dir / f"tpcds-source-scale{scale:g}", scale)
-    tables = ensure_fresh_tables(
-        context.settings.data_dir / f"tpcds-scale{scale:g}", GENERATIONS, data.generate
-    )
+    tables = ensure_fresh_tables(context.settings.data_dir / f"tpcds-scale{scale:g}", data.generate)
     rounds = max(1, context.settings.rounds // 3)
     samples = time_queries(tables, data.read_queries(), (GATEWAY, PARQUET, DUCKDB), rounds)
     yield summarize(f"99 queries of TPC-DS, scale {scale:g}", samples, GATEWAY, Bar(1))

@@ -7,27 +7,18 @@ from benchmarks.reports.report import Bar, Finding
 from benchmarks.scans.suites import (
     DUCKDB,
     GATEWAY,
-    GENERATIONS,
     LEAVES,
     PARQUET,
     find_slowest,
     summarize,
     time_queries,
 )
-from benchmarks.tables.fresh_tables import ensure_fresh_tables
-from benchmarks.tables.wholesale import generate, read_queries
-
-_ROWS_PER_SCALE = 6_000_000
+from benchmarks.tables.wholesale import ensure_wholesale_tables, read_queries
 
 
 def run(context: BenchContext) -> Iterator[Finding]:
     """Time the gateway with resident tables and without, DataFusion and DuckDB."""
-    scale = round(min(context.settings.rows / _ROWS_PER_SCALE, 1.0), 3)
-    tables = ensure_fresh_tables(
-        context.settings.data_dir / f"wholesale-scale{scale:g}",
-        GENERATIONS,
-        lambda: generate(scale, seed=0).items(),
-    )
+    scale, tables = ensure_wholesale_tables(context.settings)
     rounds = max(1, context.settings.rounds // 3)
     samples = time_queries(tables, read_queries(), (GATEWAY, LEAVES, PARQUET, DUCKDB), rounds)
     yield summarize(f"22 queries like TPC-H, scale {scale:g}", samples, GATEWAY, Bar(0.8))

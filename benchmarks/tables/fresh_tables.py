@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import lance
 import numpy as np
@@ -15,6 +15,8 @@ import pyarrow.parquet as pq
 
 from benchmarks.tables.table import create_regions
 
+GENERATIONS: Final = 4
+"""That the fresh rows of each table are in, by default."""
 _LAYOUT = 2
 _MARKER = "complete"
 _FRESH_SHARE = 0.1
@@ -44,13 +46,13 @@ class FreshTables:
         return {path.stem: path for path in sorted(self.parquet.glob("*.parquet"))}
 
 
-def ensure_fresh_tables(home: Path, generations: int, generate: Generate) -> FreshTables:
+def ensure_fresh_tables(home: Path, generate: Generate, generations: int = GENERATIONS) -> FreshTables:
     """Open the tables of a directory, building them first when they are not there or were left half-built.
 
     Args:
         home: the directory; its name says what is in it.
-        generations: that the fresh rows of each table are in.
         generate: yields the newest rows of each table.
+        generations: that the fresh rows of each table are in.
     """
     home = home.with_name(f"{home.name}-v{_LAYOUT}-gen{generations}")
     tables = FreshTables(home / "root", home / "parquet")

@@ -8,6 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from benchmarks.reports.settings import BenchSettings
+from benchmarks.tables.fresh_tables import FreshTables, ensure_fresh_tables
+
+_ROWS_PER_SCALE = 6_000_000
+
 Column = Sequence[object] | np.ndarray
 
 MONEY = pa.decimal128(15, 2)
@@ -101,6 +106,13 @@ def create_schemas() -> dict[str, pa.Schema]:
             ("l_commitdate", date), ("l_receiptdate", date), ("l_shipinstruct", text), ("l_shipmode", text),
         ),
     }  # fmt: skip
+
+
+def ensure_wholesale_tables(settings: BenchSettings) -> tuple[float, FreshTables]:
+    """Open the tables in the scale that the settings ask for, at most 1; build them if they are not there."""
+    scale = round(min(settings.rows / _ROWS_PER_SCALE, 1.0), 3)
+    home = settings.data_dir / f"wholesale-scale{scale:g}"
+    return scale, ensure_fresh_tables(home, lambda: generate(scale, seed=0).items())
 
 
 def generate(scale: float, seed: int) -> dict[str, pa.Table]:

@@ -5,15 +5,13 @@ rest after it, so both sides read as many fresh rows on the average. MemTables a
 size, so that flushes fall into the measured time more often than they usually would.
 """
 
-import multiprocessing as mp
-import threading
-import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from multiprocessing.connection import Connection
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 
 import adbc_driver_flightsql.dbapi as flight_sql
 import numpy as np
+import pyarrow as pa
 
 from benchmarks.reports.answers import WrongAnswerError
 from benchmarks.reports.context import BenchContext
@@ -21,6 +19,7 @@ from benchmarks.reports.plots import Curve, Plot
 from benchmarks.reports.queries import COUNT, GROUP_BY, TABLE_NAME
 from benchmarks.reports.report import Bar, Finding, format_milliseconds
 from benchmarks.reports.timing import time_call
+from benchmarks.servers.paced_writer import PacedWriter, start_paced_writer
 from benchmarks.servers.server import start_gateway
 from benchmarks.tables.write_table import WriteShape, create_scratch, create_table, generate_new_keys
 
@@ -43,7 +42,7 @@ def run(context: BenchContext) -> Iterator[Finding]:
         server = stack.enter_context(start_gateway(table.root, configured=configured))
         connection = stack.enter_context(flight_sql.connect(server.uri, autocommit=True))
         cursor = stack.enter_context(connection.cursor())
-        writer = stack.enter_context(start_paced_writer(server.uri, shape))
+        writer = stack.enter_context(start_paced_writer(server.uri, _NewRows(shape)))
         cursor.adbc_ingest(TABLE_NAME, shape.rows_of(generate_new_keys(shape, 0, _AT_FIRST)), mode="append")
         for rate in settings.ingest_rates:
             finding = _measure(cursor, writer, rate, min(_SCANS, 2 * settings.rounds), settings.ingest_rates)
@@ -59,7 +58,7 @@ def run(context: BenchContext) -> Iterator[Finding]:
 
 
 def _measure(
-    cursor: flight_sql.Cursor, writer: "PacedWriter", rate: int, scans: int, rates: tuple[int, ...]
+    cursor: flight_sql.Cursor, writer: PacedWriter, rate: int, scans: int, rates: tuple[int, ...]
 ) -> Finding:
     def scan() -> None:
         cursor.execute(GROUP_BY)
@@ -94,81 +93,12 @@ def _measure(
     )
 
 
-class PacedWriter:
-    """A process that writes at a steady rate between `resume` and `pause`.
+@dataclass(frozen=True)
+class _NewRows:
+    """Rows of a shape with keys that were not there, some at a time."""
 
-    Attributes:
-        rows: that were acknowledged.
-        seconds: that it wrote for.
-    """
+    shape: WriteShape
 
-    def __init__(self, pipe: Connection) -> None:
-        self._pipe = pipe
-        self.rows = 0
-        self.seconds = 0.0
-
-    def resume(self, rate: int) -> None:
-        """Write so many rows per second; return when the first batch was acknowledged."""
-        self._pipe.send(rate)
-        self._receive()
-
-    def pause(self) -> None:
-        """Write no more; return when the last batch was acknowledged."""
-        self._pipe.send(0)
-        self._receive()
-
-    def _receive(self) -> None:
-        answer = self._pipe.recv()
-        if isinstance(answer, str):
-            raise WrongAnswerError(f"the writer failed: {answer}")
-        self.rows, self.seconds = answer
-
-
-@contextmanager
-def start_paced_writer(uri: str, shape: WriteShape) -> Iterator[PacedWriter]:
-    """Start a process that writes through the gateway at `uri` when resumed."""
-    spawning = mp.get_context("spawn")
-    ours, theirs = spawning.Pipe()
-    process = spawning.Process(target=_write, args=(theirs, uri, shape), daemon=True)
-    process.start()
-    theirs.close()
-    try:
-        if isinstance(problem := ours.recv(), str):
-            raise WrongAnswerError(f"the writer failed: {problem}")
-        yield PacedWriter(ours)
-    finally:
-        ours.close()
-        process.join()
-
-
-def _write(pipe: Connection, uri: str, shape: WriteShape) -> None:
-    """Body of the writing process; the end of the pipe ends it."""
-    try:
-        with flight_sql.connect(uri, autocommit=True) as connection, connection.cursor() as cursor:
-            pipe.send(None)
-            _write_when_told(pipe, cursor, shape)
-    except EOFError:
-        return
-    except Exception as error:  # noqa: BLE001 - the parent raises it
-        pipe.send(repr(error))
-
-
-def _write_when_told(pipe: Connection, cursor: flight_sql.Cursor, shape: WriteShape) -> None:
-    rows, seconds, pause = 0, 0.0, threading.Event()
-    rng = np.random.default_rng(3)
-    while True:
-        rate = pipe.recv()
-        started, before = time.perf_counter(), rows
-        while not pipe.poll():
-            keys = generate_new_keys(shape, _AT_FIRST + rows, _BATCH_ROWS)
-            cursor.adbc_ingest(
-                TABLE_NAME, shape.rows_of(keys, seed=int(rng.integers(1 << 30))), mode="append"
-            )
-            rows += _BATCH_ROWS
-            if rows - before == _BATCH_ROWS:
-                pipe.send((rows, seconds))
-            due = started + (rows - before) / rate
-            pause.wait(max(0.0, due - time.perf_counter()))
-        pipe.recv()
-        seconds += time.perf_counter() - started
-        pipe.send((rows, seconds))
+    def __call__(self, written: int) -> Sequence[tuple[str, pa.Table]]:
+        keys = generate_new_keys(self.shape, _AT_FIRST + written, _BATCH_ROWS)
+        return [(TABLE_NAME, self.shape.rows_of(keys, seed=written))]
