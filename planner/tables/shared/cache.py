@@ -10,6 +10,8 @@ import logging
 import threading
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -32,6 +34,8 @@ SHARED_BYTES = 16 << 10
 ENTRY_BYTES = 1024
 """What a value of a file is booked at in the cache of a process."""
 _LOOK_SECONDS = 1.0
+_WAITING_BYTES = 64 << 20
+"""Of values that wait to be written."""
 
 
 class Holder(Protocol):
@@ -107,6 +111,8 @@ class SharedCache:
         self._held: dict[Holder, dict[Hashable, bytes]] = {}
         self._lock = threading.Lock()
         self._closed = threading.Event()
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="shared-writer")
+        self._waiting_bytes = 0
         self._evictions = 0 if files is None else files.read_totals().evictions
         if files is not None:
             keeper = threading.Thread(
@@ -245,6 +251,40 @@ class SharedCache:
         mapped = self.files.put(name.name, batch)
         return None if mapped is None else self.hold(holder, key, name, decode(mapped))
 
+    def store_later(
+        self,
+        holder: Holder,
+        key: Hashable,
+        name: FileName,
+        batch: pa.RecordBatch,
+        decode: Callable[[Any], object | None],
+    ) -> None:
+        """Write a value to a file while its reader goes on, and keep it in a cache then.
+
+        If more waits to be written than `_WAITING_BYTES`, the reader writes it.
+        """
+        nbytes = batch.nbytes
+        with self._lock:
+            waits = self._waiting_bytes + nbytes <= _WAITING_BYTES
+            self._waiting_bytes += nbytes if waits else 0
+        if not waits:
+            self.store(holder, key, name, batch, decode)
+            return
+
+        def store() -> None:
+            try:
+                self.store(holder, key, name, batch, decode)
+            finally:
+                with self._lock:
+                    self._waiting_bytes -= nbytes
+
+        with suppress(RuntimeError):  # The cache was closed meanwhile.
+            self._writer.submit(store)
+
+    def await_stored(self) -> None:
+        """Wait until all values that were handed over are written."""
+        self._writer.submit(lambda: None).result()
+
     def compute(
         self,
         holder: Holder,
@@ -295,8 +335,9 @@ class SharedCache:
         return value
 
     def close(self) -> None:
-        """Stop looking after the files."""
+        """Stop looking after the files; what waits to be written is not."""
         self._closed.set()
+        self._writer.shutdown(wait=False, cancel_futures=True)
 
     def look_after(self) -> None:
         """Tell other processes which files were used, and drop what they have evicted."""

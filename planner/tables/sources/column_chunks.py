@@ -110,8 +110,8 @@ class FragmentChunks:
                 found[at] = self._shared.load(self._kept, keys[at], name, read)
         return found
 
-    def put(self, key: Chunk, column: pa.Array, *, requests: int = _SHARED_FROM) -> pa.Array:
-        """Keep the rows of a chunk, and return them as they are kept.
+    def put(self, key: Chunk, column: pa.Array, *, requests: int = _SHARED_FROM) -> None:
+        """Keep the rows of a chunk.
 
         Rows that a mask shows are in no file at first: the next write changes the mask.
 
@@ -120,16 +120,12 @@ class FragmentChunks:
             column: its rows.
             requests: how often they were requested before.
         """
+        self._kept.put(key, column, int(column.nbytes))
         is_shared = requests >= _SHARED_FROM and column.nbytes >= SHARED_BYTES
         name = self._name(key) if is_shared else None
         if name is not None:
             batch = pa.RecordBatch.from_arrays([column], names=[""])
-            read = partial(read_column, key.column.type)
-            mapped = self._shared.store(self._kept, key, name, batch, read)
-            if mapped is not None:
-                return mapped
-        self._kept.put(key, column, int(column.nbytes))
-        return column
+            self._shared.store_later(self._kept, key, name, batch, partial(read_column, key.column.type))
 
     def _name(self, key: Chunk) -> FileName | None:
         rows = min(CHUNK_ROWS, self._fragment.physical_rows - key.number * CHUNK_ROWS)

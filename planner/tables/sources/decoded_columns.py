@@ -323,8 +323,9 @@ class DecodedColumns:
         for (number, at, column), requests in zip(masked, again, strict=True):
             assert column is not None  # noqa: S101 - those without are unknown
             shown = column.filter(masks[number])
-            key = keys[number][at]
-            found[number][at] = chunks.put(key, shown, requests=requests) if requests else shown
+            found[number][at] = shown
+            if requests:
+                chunks.put(keys[number][at], shown, requests=requests)
         return found
 
     def _decode_chunks(
@@ -355,10 +356,10 @@ class DecodedColumns:
             **scope,
         )
         for number, batch in zip(numbers, scanner.to_batches(), strict=True):
-            arrays = [
-                chunks.put(Chunk(name, number, EVERY_ROW), column) if is_kept else column
-                for name, column, is_kept in zip(names, batch.select(columns).columns, keep, strict=True)
-            ]
+            arrays = batch.select(columns).columns
+            for name, column, is_kept in zip(names, arrays, keep, strict=True):
+                if is_kept:
+                    chunks.put(Chunk(name, number, EVERY_ROW), column)
             mask = masks[number]
             yield arrays if mask is None else [column.filter(mask) for column in arrays]
 

