@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Final, TypeAlias
 
@@ -82,9 +82,13 @@ class Branch:
 
 
 def find_groups(tree: Tree) -> Iterator[Group]:
-    """Yield the groups of a query from the inside out, so that operands have the types that are planned."""
+    """Yield the groups of a query from the inside out, so that operands have the types that are planned.
+
+    Members stand without brackets around them, which DataFusion does not see either.
+    """
     for node in tree.find_all(*_GROUPING)[::-1]:
-        yield from _list_groups(node)
+        for group in _list_groups(node):
+            yield replace(group, members=[_strip_brackets(member) for member in group.members])
 
 
 def find_unions(tree: Tree) -> Iterator[Sequence[Branch]]:
@@ -155,7 +159,7 @@ def recast_column(tree: Tree, side: Side, cast: Cast) -> None:
 def _list_items(query: exp.Query) -> list[exp.Expr] | None:
     if not isinstance(query, exp.Select) or any(item.is_star for item in query.expressions):
         return None
-    return [item.unalias() for item in query.expressions]
+    return [_strip_brackets(item.unalias()) for item in query.expressions]
 
 
 def unify_types(
@@ -347,6 +351,12 @@ def _unwrap_any(operand: exp.Expr) -> exp.Expr:
     """Return the subquery of `= ANY (SELECT ..)`; other operands as they are."""
     is_quantified = isinstance(operand, exp.Any | exp.All) and isinstance(operand.this, exp.Query)
     return operand.this if is_quantified else operand
+
+
+def _strip_brackets(node: exp.Expr) -> exp.Expr:
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return node
 
 
 def _skip_brackets(node: exp.Expr | None) -> exp.Expr | None:

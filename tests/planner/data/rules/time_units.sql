@@ -86,3 +86,8 @@ SELECT id FROM (SELECT id, arrow_cast(ts, 'Timestamp(ms)') AS ms FROM t) AS q WH
 SELECT id FROM t WHERE to_timestamp_seconds(id) = '2024-07-01 12:00:00.5'
 --
 SELECT id FROM t WHERE nullif(arrow_cast(to_timestamp_seconds(id), 'Timestamp(Millisecond, None)'), NULL) = arrow_cast('2024-07-01 12:00:00.5', 'Timestamp(Millisecond, None)')
+
+## brackets
+SELECT id FROM t WHERE (to_timestamp_seconds(id)) = ('2024-07-01 12:00:00.5')
+--
+SELECT id FROM t WHERE (nullif(arrow_cast(to_timestamp_seconds(id), 'Timestamp(Millisecond, None)'), NULL)) = (arrow_cast('2024-07-01 12:00:00.5', 'Timestamp(Millisecond, None)'))
