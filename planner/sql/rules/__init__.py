@@ -20,6 +20,7 @@ from lance_gateway.planner.sql.rules.decimals import (
     ceilings,
     decimal_literals,
     decimals_as_doubles,
+    remainders,
     rounded_decimals,
     wide_decimals,
 )
@@ -106,6 +107,7 @@ RULES: Final[tuple[Rule, ...]] = (
     decimals_as_doubles,
     real_literals,
     rounded_decimals,
+    remainders,
     ceilings,
     padded_texts,
     wide_decimals,

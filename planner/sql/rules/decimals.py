@@ -234,6 +234,25 @@ def _cast_rounded(expression: exp.Expr, kind: pa.DataType) -> exp.Expr:
     return exp.Cast(this=expression, to=target)
 
 
+def remainders(tree: Tree) -> None:
+    """Hide that a decimal is never NULL before the remainder of its division by a constant.
+
+    DataFusion takes `x % 1` for 0, as it is of integers, unless x may be NULL. What nullif() gives may be.
+
+        SELECT coalesce(price, 1) % 1 FROM p
+    ->  SELECT nullif(coalesce(price, 1), NULL) % 1 FROM p
+    """
+    for remainder in tree.find_all(exp.Mod)[::-1]:
+        dividend, divisor = remainder.this, remainder.expression
+        is_constant = divisor.find(exp.Column, exp.Query) is None
+        if isinstance(dividend, exp.Column) or not is_constant or not tree.may_mix([dividend], "decimal"):
+            continue
+        kind = tree.find_type(dividend)
+        if kind is not None and pa.types.is_decimal(kind):
+            hidden = exp.Anonymous(this="nullif", expressions=[dividend.copy(), exp.null()])
+            tree.replace(dividend, hidden)
+
+
 def ceilings(tree: Tree) -> None:
     """Give a decimal a digit more before `ceil` and `floor`, which fail if it does not hold the integer.
 
