@@ -26,7 +26,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> TpcdsData:
 
 @pytest.fixture(scope="module")
 def tables(data: TpcdsData) -> FreshTables:
-    return ensure_fresh_tables(data.home.parent / "tables", GENERATIONS, data.generate)
+    return ensure_fresh_tables(data.home.parent / "tables", data.generate, GENERATIONS)
 
 
 @pytest.fixture(scope="module")
