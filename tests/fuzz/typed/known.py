@@ -32,7 +32,7 @@ class Known:
 MEANT: Sequence[Known] = (
     Known("`round(2.5::DOUBLE)`", "postgres", r"round\(", r"[.5]"),
     Known(
-        "`s IS NULL` of a struct", "postgres", r"struct_\w+\)? IS (NOT )?NULL|struct_.*(nullif|IS NULL THEN)"
+        "`s IS NULL` of a struct", "postgres", r"struct_\w+\)* IS (NOT )?NULL|struct_.*(nullif|IS NULL THEN)"
     ),
     Known("the year before 1", "postgres", "extract|date_part|to_char|date_trunc", r"-62|BC"),
     Known(
@@ -139,6 +139,8 @@ MEANT: Sequence[Known] = (
         "`at = ANY (ARRAY[day, '2024-07-01 12:00'])`", "duckdb", r" = ANY\(ARRAY\[[^]]*date(32|64)_.*\d:\d"
     ),
     Known("`u = '1.1'` of a `BIGINT UNSIGNED`", "postgres", r"\w\(.*uint64_\w / "),
+    Known("`u = '1.1'` of a `BIGINT UNSIGNED`", "duckdb", r"uint64_\w+\)* (NOT )?IN \('\d+\."),
+    Known("`u = '1.1'` of a `BIGINT UNSIGNED`", "postgres", r"nvl2\(.*uint64_.*'\d"),
     Known("a UUID in capitals", "constant", r"UUID '.*'[-\dA-F]{36}'"),
     Known("`r = 4.44` of a `REAL`", "duckdb", r"(float|vector)_.*[-+*/] \d*\.\d", r"\d\.\d{10,}|e-\d"),
     Known(
