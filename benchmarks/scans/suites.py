@@ -93,22 +93,28 @@ def _ask_each_time(ask: Ask, sql: str) -> Candidate:
     return lambda _: ask(sql)
 
 
+def open_parquet(tables: FreshTables) -> Ask:
+    """Return DataFusion over the Parquet files of tables."""
+    context = SessionContext(SessionConfig().with_target_partitions(os.cpu_count() or 1))
+    for name, path in tables.files.items():
+        context.register_parquet(name, path)
+    return lambda sql: context.sql(sql).to_arrow_table()
+
+
 @contextmanager
 def _open_sides(tables: FreshTables) -> Iterator[Mapping[str, Ask]]:
     cores = os.cpu_count() or 1
-    context = SessionContext(SessionConfig().with_target_partitions(cores))
     with ExitStack() as stack:
         engine = stack.enter_context(
             closing(QueryEngine(Catalog.open(str(tables.root), cache_bytes=CACHE_BYTES)))
         )
         database = stack.enter_context(duckdb.connect(config={"threads": cores}))
         for name, path in tables.files.items():
-            context.register_parquet(name, path)
             database.execute(f"CREATE VIEW {name} AS SELECT * FROM '{path}'")
         yield {
             GATEWAY: lambda sql: engine.execute(sql).read_all(),
             LEAVES: lambda sql: engine.execute(sql, _LEAVES).read_all(),
-            PARQUET: lambda sql: context.sql(sql).to_arrow_table(),
+            PARQUET: open_parquet(tables),
             DUCKDB: lambda sql: database.sql(sql).to_arrow_table(),
         }
 

@@ -70,14 +70,14 @@ def _write(pipe: Connection, uri: str, draw: Draw) -> None:
     try:
         with flight_sql.connect(uri, autocommit=True) as connection, connection.cursor() as cursor:
             pipe.send(None)
-            _write_when_told(pipe, cursor, draw)
+            _write_between_requests(pipe, cursor, draw)
     except EOFError:
         return
     except Exception as error:  # noqa: BLE001 - the parent raises it
         pipe.send(repr(error))
 
 
-def _write_when_told(pipe: Connection, cursor: flight_sql.Cursor, draw: Draw) -> None:
+def _write_between_requests(pipe: Connection, cursor: flight_sql.Cursor, draw: Draw) -> None:
     rows, seconds, pause = 0, 0.0, threading.Event()
     while True:
         rate = pipe.recv()

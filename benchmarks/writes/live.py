@@ -4,13 +4,12 @@ A pass asks each query once, by ADBC; a pass over the files follows each of the 
 written are those that the tables have, so the answers are the same throughout.
 """
 
-import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
@@ -19,12 +18,12 @@ import numpy as np
 import psutil  # type: ignore[import-untyped]
 import pyarrow as pa
 import pyarrow.parquet as pq
-from datafusion import SessionConfig, SessionContext
 
 from benchmarks.reports.answers import WrongAnswerError
 from benchmarks.reports.context import BenchContext
 from benchmarks.reports.report import Bar, Finding, format_milliseconds
-from benchmarks.scans.suites import round_values
+from benchmarks.reports.timing import Samples, interleave
+from benchmarks.scans.suites import GATEWAY, PARQUET, Ask, open_parquet, round_values
 from benchmarks.servers.paced_writer import PacedWriter, start_paced_writer
 from benchmarks.servers.server import start_gateway
 from benchmarks.tables.wholesale import ensure_wholesale_tables, read_queries
@@ -33,12 +32,10 @@ from benchmarks.tables.write_table import create_scratch
 _RATE: Final = 2_000
 _BATCH_ROWS: Final = 250
 _WRITTEN: Final = ("orders", "lineitem")
-_PASSES: Final = 5
+_PASSES: Final = 4
 _ALONE_SECONDS: Final = 3.0
 _CHANGING: Final = {"any rows": 1.0, "mostly of the newest 5 %": 0.05}
 """Which rows are written: one in ten is any row, and the others are of this part at the end."""
-
-Ask = Callable[[str], pa.Table]
 
 
 def run(context: BenchContext) -> Iterator[Finding]:
@@ -46,9 +43,7 @@ def run(context: BenchContext) -> Iterator[Finding]:
     settings = context.settings
     scale, tables = ensure_wholesale_tables(settings)
     queries = read_queries()
-    files = SessionContext(SessionConfig().with_target_partitions(os.cpu_count() or 1))
-    for name, path in tables.files.items():
-        files.register_parquet(name, str(path))
+    ask_files = open_parquet(tables)
     with create_scratch(settings) as directory, ExitStack() as stack:
         root = directory / "root"
         shutil.copytree(tables.root, root)
@@ -60,56 +55,42 @@ def run(context: BenchContext) -> Iterator[Finding]:
             cursor.execute(sql)
             return cursor.fetch_arrow_table()
 
-        def ask_files(sql: str) -> pa.Table:
-            return files.sql(sql).to_arrow_table()
+        def run_passes(count: int, warmups: int = 0) -> Samples:
+            sides = {GATEWAY: ask, PARQUET: ask_files}
+            passes = {name: partial(_ask_all, side, queries.values()) for name, side in sides.items()}
+            return interleave(passes, rounds=count, warmups=warmups)
 
-        rest = [_Pass.run(queries, ask, ask_files) for _ in range(_PASSES)]
-        yield _compare(f"22 queries like TPC-H, scale {scale:g}, first pass", rest[:1], Bar(1.0))
-        yield _compare("second pass", rest[1:2], Bar(0.6))
-        yield _compare("passes at rest", rest[3:])
+        yield _compare(f"22 queries like TPC-H, scale {scale:g}, first pass", run_passes(1), Bar(1.0))
+        yield _compare("second pass", run_passes(1), Bar(0.6))
+        yield _compare("passes at rest", run_passes(_PASSES, warmups=1))
         for title, part in _CHANGING.items():
             upserts = _Upserts({name: tables.files[name] for name in _WRITTEN}, part)
             with start_paced_writer(server.uri, upserts) as writer:
                 share = _measure_share(writer, server.pid)
-                live = [_Pass.run(queries, ask, ask_files) for _ in range(_PASSES)]
+                live = run_passes(_PASSES, warmups=1)
                 writer.pause()
             note = (
                 f"{writer.rows / writer.seconds:,.0f} rows/s were acknowledged in {' and '.join(_WRITTEN)}, "
                 f"in batches of {_BATCH_ROWS}; alone, writer and ingest take {share:.2f} cores"
             )
             bar = Bar(1 / (1 - share / 2) if share > 0.4 else 1.0)
-            yield _compare(f"passes while {_RATE:,} rows/s are written, {title}", live[1:], bar, note)
+            yield _compare(f"passes while {_RATE:,} rows/s are written, {title}", live, bar, note)
         for title, sql in queries.items():
             if round_values(ask(sql)) != round_values(ask_files(sql)):
                 raise WrongAnswerError(f"query {title}: the gateway and DataFusion do not agree")
 
 
-@dataclass(frozen=True)
-class _Pass:
-    """Seconds of each query, by the gateway and over the files."""
-
-    gateway: Sequence[float]
-    parquet: Sequence[float]
-
-    @staticmethod
-    def run(queries: Mapping[str, str], ask: Ask, ask_files: Ask) -> "_Pass":
-        return _Pass(*([_time(side, sql) for sql in queries.values()] for side in (ask, ask_files)))
+def _ask_all(ask: Ask, queries: Iterable[str], _: int) -> None:
+    for sql in queries:
+        ask(sql)
 
 
-def _time(ask: Ask, sql: str) -> float:
-    started = time.perf_counter()
-    ask(sql)
-    return time.perf_counter() - started
-
-
-def _compare(title: str, passes: Sequence[_Pass], bar: Bar | None = None, note: str = "") -> Finding:
-    """Compare the sums of passes; the median of their ratios is judged."""
-    own, other = (np.array([sum(getattr(one, side)) for one in passes]) for side in ("gateway", "parquet"))
+def _compare(title: str, passes: Samples, bar: Bar | None = None, note: str = "") -> Finding:
     return Finding(
         title,
-        format_milliseconds(float(np.median(own)) * 1e3),
-        f"DataFusion over Parquet {format_milliseconds(float(np.median(other)) * 1e3)}",
-        float(np.median(own / other)),
+        format_milliseconds(passes.median_ms(GATEWAY)),
+        f"DataFusion over Parquet {format_milliseconds(passes.median_ms(PARQUET))}",
+        passes.ratio(GATEWAY, PARQUET),
         bar=bar,
         note=note,
     )

@@ -128,7 +128,7 @@ def mcp(
 
         connect = partial(GatewayClient, uri, login, chosen)
         with closing(Gateway(connect, AnswerLimits(max_rows, max_bytes))) as gateway:
-            # What can never work is told at once. A gateway that is not there may come later.
+            # A login that can never succeed is reported at once; a gateway may be started later.
             with suppress(UnavailableError):
                 gateway.client  # noqa: B018
             with suppress(KeyboardInterrupt):

@@ -12,6 +12,7 @@ from typing import Final
 from sqlglot import exp
 
 from lance_gateway.memwal.errors import UnsupportedError
+from lance_gateway.planner.sql.tree.groups import make_nullable
 from lance_gateway.planner.sql.tree.tree import Tree, read_name
 
 _ORDERED: Final = frozenset({"ARRAY_AGG", "STRING_AGG", "LISTAGG"})
@@ -84,7 +85,7 @@ def opposite_orders(tree: Tree) -> None:
         if values and isinstance(order.this, exp.Distinct) and order.this.expressions[0] in values:
             values.append(order.this.expressions[0])
         for value in values:
-            tree.replace(value, exp.Anonymous(this="nullif", expressions=[value.copy(), exp.null()]))
+            tree.replace(value, make_nullable(value))
         output: exp.Expr = call
         while isinstance(output.parent, exp.Filter | exp.Window):
             output = output.parent

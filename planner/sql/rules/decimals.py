@@ -18,6 +18,7 @@ from lance_gateway.planner.sql.tree.groups import (
     cast_to,
     find_groups,
     find_unions,
+    make_nullable,
     recast,
     replace_value,
     unify_types,
@@ -249,8 +250,7 @@ def remainders(tree: Tree) -> None:
             continue
         kind = tree.find_type(dividend)
         if kind is not None and pa.types.is_decimal(kind):
-            hidden = exp.Anonymous(this="nullif", expressions=[dividend.copy(), exp.null()])
-            tree.replace(dividend, hidden)
+            tree.replace(dividend, make_nullable(dividend))
 
 
 def ceilings(tree: Tree) -> None:

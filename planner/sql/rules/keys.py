@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from lance_gateway.planner.sql.rules.values import hide_value, select_from, write_null
 from lance_gateway.planner.sql.tree.dialect import parse_expression, write_sql
+from lance_gateway.planner.sql.tree.groups import make_nullable
 from lance_gateway.planner.sql.tree.queries import (
     TOTALS,
     conjuncts,
@@ -43,7 +44,7 @@ def cast_keys(tree: Tree) -> None:
                 continue
             named = {read_name(column.this) for column in cast.find_all(exp.Column)}
             if named.intersection(outputs[:place] + outputs[place + 1 :]):
-                tree.replace(cast, exp.Anonymous(this="nullif", expressions=[cast.copy(), exp.null()]))
+                tree.replace(cast, make_nullable(cast))
 
 
 def _find_name(output: exp.Expr) -> str | None:
@@ -364,7 +365,7 @@ def extremes(tree: Tree) -> None:
         if isinstance(node, exp.Window):
             call = node.this.this if isinstance(node.this, exp.Filter) else node.this
             if call.name.lower() == "count" and _leaves_rows(node):
-                tree.replace(node, parse_expression(f"nullif({write_sql(node)}, NULL)"))
+                tree.replace(node, make_nullable(node))
             continue
         select = node.parent_select
         if node.name.lower() not in {"min", "max"} or not isinstance(select, exp.Select):

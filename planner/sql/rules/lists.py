@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from lance_gateway.memwal.errors import UnsupportedError
 from lance_gateway.planner.sql.tree.dialect import parse_expression, write_sql
-from lance_gateway.planner.sql.tree.groups import cast_to, find_quantified, replace_value
+from lance_gateway.planner.sql.tree.groups import cast_to, find_quantified, make_nullable, replace_value
 from lance_gateway.planner.sql.tree.queries import Truth, find_truth
 from lance_gateway.planner.sql.tree.tree import Tree, is_unstable
 
@@ -83,8 +83,7 @@ def separate_lists(tree: Tree) -> None:
             msg = f"More than {_MOST} lists with NULL or computed values are not supported"
             raise UnsupportedError(msg)
         for _ in range(depth):
-            nullified = exp.Anonymous(this="nullif", expressions=[node.this.copy(), exp.null()])
-            tree.replace(node.this, nullified)
+            tree.replace(node.this, make_nullable(node.this))
 
 
 def _find_names(operand: exp.Expr) -> frozenset[str]:
@@ -126,7 +125,7 @@ def disjoint_lists(tree: Tree) -> None:
         others = len(found) if may_be_any else values[value] + values[""]
         if others > 1 and not _may_be_false(condition):
             whole = _with_negation(condition)
-            tree.replace(whole, exp.Anonymous(this="nullif", expressions=[whole.copy(), exp.null()]))
+            tree.replace(whole, make_nullable(whole))
 
 
 def _find_memberships(root: exp.Expr) -> Iterator[_Membership]:

@@ -10,6 +10,7 @@ from sqlglot import exp
 from lance_gateway.memwal.errors import UnsupportedError
 from lance_gateway.planner.sql.rules.values import hide_value
 from lance_gateway.planner.sql.tree.dialect import parse_expression, write_sql
+from lance_gateway.planner.sql.tree.groups import make_nullable
 from lance_gateway.planner.sql.tree.queries import (
     Truth,
     bare,
@@ -106,7 +107,7 @@ def _write_membership(tree: Tree, member: exp.In) -> exp.Expr | None:
     )
     if is_of_columns and tree.is_closed(whole):
         if truth is Truth.DENIED_CONJUNCT:
-            tree.replace(subject, parse_expression(f"nullif(nullif({shown}, NULL), NULL)"))
+            tree.replace(subject, make_nullable(make_nullable(subject)))
             return None
         if _is_repeatable(whole):
             relation = f"({write_sql(whole)}) {_MEMBERS}"
@@ -205,7 +206,7 @@ def scalar_subqueries(tree: Tree) -> None:
                 is_nullable = not select.args.get("group") and _is_nullable(item)
                 _keep_row(tree, select, item)
             if not is_nullable:
-                tree.replace(node, parse_expression(f"nullif({write_sql(node)}, NULL)"))
+                tree.replace(node, make_nullable(node))
 
 
 def _find_only_output(query: exp.Expr) -> exp.Expr | None:

@@ -21,6 +21,7 @@ from lance_gateway.planner.sql.tree.groups import (
     find_unions,
     is_literal,
     list_literals,
+    make_nullable,
     name_literals,
     recast,
     recast_outputs,
@@ -73,7 +74,7 @@ def read_texts(tree: Tree) -> None:
         kind = tree.find_type(call.expressions[0])
         if kind is None or find_family(kind) == "text":
             typed = cast_to(cast_to(call.copy(), pa.timestamp(unit)), pa.timestamp(unit, "+00:00"))
-            tree.replace(call, exp.Anonymous(this="nullif", expressions=[typed, exp.null()]))
+            tree.replace(call, make_nullable(typed))
 
 
 _SHORT: Final = re.compile(
@@ -283,7 +284,7 @@ def _find_read_unit(tree: Tree, member: exp.Expr, kind: pa.DataType | None) -> s
 
 def _hide_cast(expression: exp.Expr, kind: pa.DataType) -> exp.Expr:
     """Cast a time to a finer unit, and hide that from DataFusion, which would cut off digits of literals."""
-    return exp.Anonymous(this="nullif", expressions=[cast_to(expression, kind), exp.null()])
+    return make_nullable(cast_to(expression, kind))
 
 
 def _choose_unit(

@@ -84,7 +84,7 @@ class Branch:
 def find_groups(tree: Tree) -> Iterator[Group]:
     """Yield the groups of a query from the inside out, so that operands have the types that are planned.
 
-    Members stand without brackets around them, which DataFusion does not see either.
+    Parentheses around members are left out, as DataFusion leaves them out.
     """
     for node in tree.find_all(*_GROUPING)[::-1]:
         for group in _list_groups(node):
@@ -263,6 +263,11 @@ def cast_to(expression: exp.Expr, kind: pa.DataType) -> exp.Expr:
     call = parse_expression(f"arrow_cast(x, '{name_type(kind)}')")
     call.expressions[0].replace(expression)
     return call
+
+
+def make_nullable(expression: exp.Expr) -> exp.Expr:
+    """Return `nullif(x, NULL)`: the value of an expression, which DataFusion does not take for never NULL."""
+    return exp.Anonymous(this="nullif", expressions=[expression.copy(), exp.null()])
 
 
 def replace_value(tree: Tree, node: exp.Expr, replacement: exp.Expr) -> None:

@@ -11,7 +11,6 @@ import threading
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -35,7 +34,7 @@ ENTRY_BYTES = 1024
 """What a value of a file is booked at in the cache of a process."""
 _LOOK_SECONDS = 1.0
 _WAITING_BYTES = 64 << 20
-"""Of values that wait to be written."""
+"""Limit of the values that wait to be written."""
 
 
 class Holder(Protocol):
@@ -259,30 +258,33 @@ class SharedCache:
         batch: pa.RecordBatch,
         decode: Callable[[Any], object | None],
     ) -> None:
-        """Write a value to a file while its reader goes on, and keep it in a cache then.
+        """Write a value to a file in the background, and keep it in a cache as mapped.
 
-        If more waits to be written than `_WAITING_BYTES`, the reader writes it.
+        If more than `_WAITING_BYTES` wait to be written, the value is written at once.
         """
         nbytes = batch.nbytes
-        with self._lock:
-            waits = self._waiting_bytes + nbytes <= _WAITING_BYTES
-            self._waiting_bytes += nbytes if waits else 0
-        if not waits:
-            self.store(holder, key, name, batch, decode)
-            return
 
         def store() -> None:
             try:
                 self.store(holder, key, name, batch, decode)
+            except Exception:
+                logger.exception("shared cache: a column can't be written")
             finally:
                 with self._lock:
                     self._waiting_bytes -= nbytes
 
-        with suppress(RuntimeError):  # The cache was closed meanwhile.
-            self._writer.submit(store)
+        with self._lock:
+            if self._closed.is_set():
+                return
+            waits = self._waiting_bytes + nbytes <= _WAITING_BYTES
+            if waits:
+                self._waiting_bytes += nbytes
+                self._writer.submit(store)
+        if not waits:
+            self.store(holder, key, name, batch, decode)
 
     def await_stored(self) -> None:
-        """Wait until all values that were handed over are written."""
+        """Wait until all values that wait to be written have been written."""
         self._writer.submit(lambda: None).result()
 
     def compute(
@@ -335,9 +337,10 @@ class SharedCache:
         return value
 
     def close(self) -> None:
-        """Stop looking after the files; what waits to be written is not."""
-        self._closed.set()
-        self._writer.shutdown(wait=False, cancel_futures=True)
+        """Stop looking after the files; values that wait to be written are not written."""
+        with self._lock:
+            self._closed.set()
+        self._writer.shutdown(cancel_futures=True)
 
     def look_after(self) -> None:
         """Tell other processes which files were used, and drop what they have evicted."""

@@ -19,7 +19,7 @@ TEXT_BYTES = 64
 """Estimated bytes of a value of variable length."""
 
 _SHARED_FROM = 2
-"""What was requested so often before, and is not in the cache of this process, is worth a file."""
+"""Masked rows that were requested so often before, and have left the cache, are written to a file."""
 EVERY_ROW = b""
 """In place of the digest of the visible rows of a chunk, where all rows are meant."""
 
@@ -110,22 +110,28 @@ class FragmentChunks:
                 found[at] = self._shared.load(self._kept, keys[at], name, read)
         return found
 
-    def put(self, key: Chunk, column: pa.Array, *, requests: int = _SHARED_FROM) -> None:
-        """Keep the rows of a chunk.
+    def put(self, key: Chunk, column: pa.Array) -> None:
+        """Keep the rows of a chunk in the cache, and in a file if they are large."""
+        self._kept.put(key, column, int(column.nbytes))
+        name = self._name(key) if column.nbytes >= SHARED_BYTES else None
+        if name is not None:
+            batch = pa.RecordBatch.from_arrays([column], names=[""])
+            self._shared.store_later(self._kept, key, name, batch, partial(read_column, key.column.type))
 
-        Rows that a mask shows are in no file at first: the next write changes the mask.
+    def put_masked(self, key: Chunk, column: pa.Array, requests: int) -> None:
+        """Keep the rows of a chunk that a mask shows, if they are requested again.
+
+        The next write may change the mask, so they are not in a file at first.
 
         Args:
             key: of the chunk.
             column: its rows.
             requests: how often they were requested before.
         """
-        self._kept.put(key, column, int(column.nbytes))
-        is_shared = requests >= _SHARED_FROM and column.nbytes >= SHARED_BYTES
-        name = self._name(key) if is_shared else None
-        if name is not None:
-            batch = pa.RecordBatch.from_arrays([column], names=[""])
-            self._shared.store_later(self._kept, key, name, batch, partial(read_column, key.column.type))
+        if requests >= _SHARED_FROM:
+            self.put(key, column)
+        elif requests:
+            self._kept.put(key, column, int(column.nbytes))
 
     def _name(self, key: Chunk) -> FileName | None:
         rows = min(CHUNK_ROWS, self._fragment.physical_rows - key.number * CHUNK_ROWS)

@@ -324,8 +324,7 @@ class DecodedColumns:
             assert column is not None  # noqa: S101 - those without are unknown
             shown = column.filter(masks[number])
             found[number][at] = shown
-            if requests:
-                chunks.put(keys[number][at], shown, requests=requests)
+            chunks.put_masked(keys[number][at], shown, requests)
         return found
 
     def _decode_chunks(

@@ -180,7 +180,7 @@ class SmallColumns:
         chunks = FragmentChunks(self.kept, self.shared, one.source, one.fragment)
         shown = [column.filter(mask.visible) for column in columns]
         for key, column in zip(keys, shown, strict=True):
-            chunks.put(key, column, requests=requests)
+            chunks.put_masked(key, column, requests)
         return shown
 
     def _get_each(self, keys: Sequence[Sequence[Chunk]]) -> list[list[pa.Array] | None]:

@@ -163,7 +163,7 @@ class NewestBase:
         return opened
 
     def _find_newest(self, before: BaseTable | None) -> int | None:
-        """Return the newest version; None if it is not found: opening the table tells why."""
+        """Return the newest version; None if it cannot be read, in which case opening the table fails."""
         if before is None:
             return max(list_manifests(self._storage), default=None)
         with contextlib.suppress(OSError, ValueError):

@@ -56,7 +56,7 @@ class Questions:
     Attributes:
         seed: All lakes and statements follow from it.
         postgres: A session; None where it is not installed.
-        tell: What is done with a mismatch of a new kind.
+        report_mismatch: Called with each mismatch of a new kind.
         most: Kinds of mismatches after which a run ends.
         operators, types: What is asked about.
         fills: Whether the fields of structs that are NULL have values.
@@ -69,7 +69,7 @@ class Questions:
 
     seed: int
     postgres: Postgres | None = None
-    tell: Callable[[Mismatch], None] = lambda _: None
+    report_mismatch: Callable[[Mismatch], None] = lambda _: None
     most: int = 10_000
     operators: Sequence[Operator] = OPERATORS
     types: Sequence[str] = tuple(one.name for one in TYPES)
@@ -303,10 +303,10 @@ class Asking:
         self._report.alike[kind] += 1
         if kind not in self._report.mismatches:
             log = "us" if self._lake.is_ours else "Lance"
-            told = f"{operator} of {groups} ({first}) in {place}; log by {log}"
+            title = f"{operator} of {groups} ({first}) in {place}; log by {log}"
             one = Mismatch(
                 judge,
-                told,
+                title,
                 sql,
                 str(detail),
                 self._questions.seed,
@@ -315,4 +315,4 @@ class Asking:
                 self._report.statements,
             )
             self._report.mismatches[kind] = one
-            self._questions.tell(one)
+            self._questions.report_mismatch(one)
