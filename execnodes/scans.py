@@ -117,6 +117,10 @@ class LanceScanExec(ScanExec):
         if group := self.fragment_groups[partition]:
             yield from self._read_fragments(mask, group, context)
         for part in self.row_ranges[partition] if self.row_ranges else ():
+            if self._keeps_columns:
+                within = range(part.first, part.first + part.count)
+                if not (yield from self._read_cached(mask, (part.fragment_id,), context, within)):
+                    continue
             yield from self._read_range(mask, part, context)
         for rows in self.selected[partition] if self.selected else ():
             yield from self._take_selected(rows, context)
@@ -232,12 +236,12 @@ class LanceScanExec(ScanExec):
                     yield batch
 
     def _read_cached(
-        self, mask: RowMask, group: tuple[int, ...], context: TaskContext
+        self, mask: RowMask, group: tuple[int, ...], context: TaskContext, within: range | None = None
     ) -> Generator[pa.RecordBatch, None, tuple[int, ...]]:
         """Produce the cached rows; return the fragments that must be scanned."""
         needed = self._add_filter_columns(self.row_filter)
         stored, schema = self._list_stored_names(needed), self._build_schema(needed)
-        kept, remaining = self.cache.read(self.source, group, stored, mask)
+        kept, remaining = self.cache.read(self.source, group, stored, mask, within)
         for rows in kept:
             batch = self._finish_batch(rows, schema, self.row_filter, context)
             if batch.num_rows:

@@ -71,17 +71,22 @@ def assert_reads_as(engine: QueryEngine, truth: Truth) -> None:
 @pytest.mark.parametrize(
     "options", sample([{}, {"enable_stable_row_ids": True}, {"data_storage_version": "2.0"}], 1), ids=str
 )
-@pytest.mark.parametrize("indexed", [False, True], ids=["without index", "with index"])
+@pytest.mark.parametrize(
+    ("indexed", "fragment"),
+    [(False, 160_000), (True, FRAGMENT)],
+    ids=["without index, divided by rows", "with index"],
+)
 def test_many_rows_in_fragments_generations_and_the_log(
     root: Path,
     writers: WriterProcess,
     open_engine: Callable[[Path], QueryEngine],
     options: dict[str, object],
     indexed: bool,
+    fragment: int,
 ):
     random, truth = np.random.default_rng(1), Truth()
     order = random.permutation(ROWS)
-    dataset = lance.write_dataset(rows(order, 0), root / "t.lance", max_rows_per_file=FRAGMENT, **options)
+    dataset = lance.write_dataset(rows(order, 0), root / "t.lance", max_rows_per_file=fragment, **options)
     dataset.initialize_mem_wal()
     if indexed:
         dataset.create_scalar_index("id", "BTREE")

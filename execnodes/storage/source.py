@@ -252,6 +252,9 @@ class ColumnCache(Protocol):
     def fits(self, types: Iterable[pa.DataType], rows: int) -> bool:
         """Return whether the columns of a scan of this many rows may be cached."""
 
+    def estimate_row_bytes(self, source: LanceSource, columns: Iterable[str]) -> float:
+        """Return about how many bytes a row of a dataset takes in some table columns, decoded."""
+
     def visible(
         self, source: LanceSource, fragment_ids: Sequence[int], mask: RowMask
     ) -> list[FragmentMask | None]:
@@ -267,9 +270,21 @@ class ColumnCache(Protocol):
         """
 
     def read(
-        self, source: LanceSource, fragment_ids: Sequence[int], columns: Sequence[str], mask: RowMask
+        self,
+        source: LanceSource,
+        fragment_ids: Sequence[int],
+        columns: Sequence[str],
+        mask: RowMask,
+        within: range | None = None,
     ) -> tuple[Iterator[pa.RecordBatch], tuple[int, ...]]:
         """Read the visible rows of fragments that are not deleted, in order, in stored columns.
+
+        Args:
+            source: the dataset.
+            fragment_ids: of the fragments.
+            columns: stored names.
+            mask: of the dataset.
+            within: physical offsets in each fragment, whole chunks; None for all rows.
 
         Returns:
             Batches, and the fragments whose columns are too large to keep: read the dataset for these.

@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -355,10 +356,16 @@ class TableScan:
         Raises:
             LanceGatewayError: something can't be read; also kept as the run's `failure`.
         """
-        try:
+        with self._note_failure():
             control = self.run.control
             context = TaskContext(metrics=control.metrics, check=control.check)
             yield from control.iterate_uninterrupted(lambda: self._stream(partition, context))
+
+    @contextmanager
+    def _note_failure(self) -> Iterator[None]:
+        """Keep what planning or reading raises as the run's failure, with the type that it should have."""
+        try:
+            yield
         except LanceGatewayError as error:
             failure = self._redact_error(error)
             self.run.failure = self.run.failure or failure

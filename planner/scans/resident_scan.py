@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import mmap
 from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
@@ -57,7 +58,11 @@ class ResidentScan(TableScan):
         Raises:
             LanceGatewayError: something can't be read.
         """
-        batches = [batch for partition in range(self.partitions) for batch in self.batches(partition)]
+        with self._note_failure():
+            # The threads that read compute masks, too: they must not wait for one another.
+            self.run.control.run_uninterrupted(lambda: self.tree)
+        read = self.run.visibility.executor.map(lambda one: list(self.batches(one)), range(self.partitions))
+        batches = list(itertools.chain.from_iterable(read))
         self.rows = sum(batch.num_rows for batch in batches)
         return batches or [pa.RecordBatch.from_pylist([], self.output_schema).select(self.columns)]
 

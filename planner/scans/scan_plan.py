@@ -7,12 +7,14 @@ row. A lookup of keys asks the newest source first, a key filter before any I/O,
 from __future__ import annotations
 
 import heapq
+import itertools
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -50,6 +52,8 @@ from lance_gateway.planner.tables.sources.keys import BaseKeyLocator, KeyPlaces
 from lance_gateway.planner.tables.sources.snapshot import RegionSnapshot, SnapshotRows, TableSnapshot
 from lance_gateway.planner.tables.visibility.visibility import Visibility
 
+_NARROW_BYTES: Final = 128
+"""Rows of up to so many bytes are decoded in less time than it takes Lance to select them."""
 NODE_BYTES = 4_096
 """Bytes of a planned lookup in one source, for the cache."""
 
@@ -334,9 +338,10 @@ def _split_fragment(fragment: StoredFragment, share: int, split_into: int) -> It
     if pieces < 2:
         yield Unit(BASE, rows, identity)
         return
-    step = -(-rows // pieces)
-    for first in range(0, rows, step):
-        yield Unit(BASE, min(step, rows - first), identity, first)
+    chunks = -(-rows // CHUNK_ROWS)  # by which columns are kept
+    bounds = [*(piece * chunks // pieces * CHUNK_ROWS for piece in range(pieces)), rows]
+    for first, stop in itertools.pairwise(bounds):
+        yield Unit(BASE, stop - first, identity, first)
 
 
 def balance_units(units: Sequence[Unit], partitions: int) -> tuple[Partition, ...]:
@@ -374,18 +379,21 @@ def plan_scan(
         partitions: how many.
         visibility: where masks come from.
         column_cache: where columns of flushed generations are kept.
-        split_fragments: whether several partitions may share a large fragment of the base table.
+        split_fragments: whether partitions share a large fragment of the base table in any case.
     """
     base = snapshot.base
     deduplicated = visibility.hides_rows(snapshot)
     projected = tuple(columns)
     regions = [region for region in snapshot.regions.values() if region.region_id in scanned_regions]
-    units = list_units(snapshot, regions, split_into=partitions if split_fragments else 1)
-    placed = balance_units(units, partitions)
     generations = [generation for region in regions for generation in region.generations]
     sources: list[tuple[str, LanceSource]] = [(BASE, base.source)]
     sources += [(generation.path, generation.source(base)) for generation in generations]
     read = {*projected, *(() if row_filter is None else row_filter.columns)}
+    is_read_whole = row_filter is None or _is_faster_unfiltered(base, read, row_filter, column_cache)
+    # Lance counts rows by their fragments.
+    splits = split_fragments or (is_read_whole and bool(read))
+    units = list_units(snapshot, regions, split_into=partitions if splits else 1)
+    placed = balance_units(units, partitions)
     keys_ahead = visibility.read_base_ahead(snapshot) if deduplicated else None
     column_cache.read_ahead(
         partial(visibility.read_along, snapshot) if deduplicated else base.together.read,
@@ -393,9 +401,6 @@ def plan_scan(
         [one for one in base.schema.names if one in read],
     )
     types = [base.schema.field(name).type for name in projected]
-    # Lance filters a large base table: it has statistics and indexes. To open a scanner takes longer than to
-    # filter a small one.
-    is_read_whole = row_filter is None or base.physical_rows <= CHUNK_ROWS
     keep_base = is_read_whole and column_cache.fits(types, base.physical_rows)
     whole, parts, homes = group_by_source(placed)
     scans: list[ExecNode] = [
@@ -422,6 +427,21 @@ def plan_scan(
     found += [masks.generations[generation.path] for generation in generations]
     found += [masks.tails[tail.region_id] for tail in tails]
     return DeduplicateExec(UnionExec(tuple(scans)), tuple(found))
+
+
+def _is_faster_unfiltered(
+    base: BaseTable, columns: AbstractSet[str], row_filter: RowFilter, column_cache: ColumnCache
+) -> bool:
+    """Return whether to read all rows of a base table takes less time than to let Lance filter them.
+
+    Lance decodes the other columns for the rows that match. That pays if these columns are wide or come over
+    a network, and if an index finds the rows. To open a scanner takes longer than to filter a small table.
+    """
+    return base.physical_rows <= CHUNK_ROWS or (
+        base.is_local
+        and not base.has_scalar_index(row_filter.columns)
+        and column_cache.estimate_row_bytes(base.source, columns) <= _NARROW_BYTES
+    )
 
 
 def group_by_source(

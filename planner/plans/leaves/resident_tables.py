@@ -47,7 +47,6 @@ _COPIED_SHARE: Final = 4
 """Of each table, at most one part in so many of what one scan may keep is copied for a statement."""
 _LEAST_REDUCED: Final = 8192
 """To look for the keys of joins in tables with fewer rows takes longer than to join them."""
-_SCALAR_INDEXES: Final = frozenset({"BTree", "Bitmap", "ZoneMap", "BloomFilter", "LabelList", "NGram"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,23 +223,14 @@ def _find_columns(scans: Sequence[LeafScan]) -> tuple[str, ...]:
         read = scan.read_columns
         if not scan.reference or scan.policy is not None or read is None:
             return ()
-        if scan.is_lookup or _may_use_index(scan):
+        condition = scan.conditions.below
+        if scan.is_lookup or (condition is not None and scan.base.has_scalar_index(condition.columns)):
             return ()
         needed |= read
     schema = scans[0].schema
     if not can_be_unread(schema):
         return ()
     return tuple(name for name in schema.names if name in needed)
-
-
-def _may_use_index(scan: LeafScan) -> bool:
-    """Return whether an index of the base table may find the rows that a condition holds for."""
-    condition = scan.conditions.below
-    if condition is None:
-        return False
-    names = scan.base.source.stored_names
-    read = {(names[name],) for name in condition.columns if name in names}
-    return any(index.type in _SCALAR_INDEXES and index.columns in read for index in scan.base.indexes)
 
 
 def are_answered_right(residents: Residents, frame: DataFrame) -> bool:

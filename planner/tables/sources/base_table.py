@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import astuple, dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 import lance
 import pyarrow as pa
@@ -52,9 +52,11 @@ from lance_gateway.memwal.rules import (
     list_initial_values,
     list_uuids,
 )
-from lance_gateway.memwal.storage.files import FileIdentity, Storage, base_manifest_paths
+from lance_gateway.memwal.storage.files import FileIdentity, Storage, base_manifest_paths, is_local
 from lance_gateway.planner.tables.shared.names import LocalOrigin
 from lance_gateway.planner.tables.sources.read_together import TogetherReader
+
+_SCALAR_INDEXES: Final = frozenset({"BTree", "Bitmap", "ZoneMap", "BloomFilter", "LabelList", "NGram"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,6 +356,17 @@ class BaseTable:
     def indexes(self) -> tuple[DatasetIndex, ...]:
         """Its indexes, by name."""
         return list_dataset_indexes(self.dataset)
+
+    def has_scalar_index(self, columns: Iterable[str]) -> bool:
+        """Return whether an index may find the rows that a condition on some table columns holds for."""
+        names = self.source.stored_names
+        read = {(names[name],) for name in columns if name in names}
+        return any(index.type in _SCALAR_INDEXES and index.columns in read for index in self.indexes)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether its files are read without a network."""
+        return is_local(self.storage.uri)
 
     @cached_property
     def search_state(self) -> dict[Hashable, Any]:

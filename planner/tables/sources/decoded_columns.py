@@ -103,6 +103,14 @@ class DecodedColumns:
         """Return whether a scan of so many rows may be cached: a larger one would evict all else."""
         return self._keeps_all or sum(estimate_bytes(kind, rows) for kind in types) <= self.max_scan_bytes
 
+    def estimate_row_bytes(self, source: LanceSource, columns: Iterable[str]) -> float:
+        """See `ColumnCache.estimate_row_bytes`; texts are as wide as those of the first rows."""
+        stored = [source.stored_names[name] for name in columns if name in source.stored_names]
+        types = {name: source.stored_types[name][1] for name in stored if name in source.stored_types}
+        texts = [name for name, kind in types.items() if is_variable(kind)]
+        fixed = sum(estimate_bytes(kind, 1) for kind in types.values() if not is_variable(kind))
+        return fixed + sum(self._find_widths(source, texts))
+
     def keep_all(self) -> DecodedColumns:
         """Return the same cache for those who keep whatever they read."""
         other = copy(self)
@@ -213,7 +221,12 @@ class DecodedColumns:
                 self._small.read_ahead(read, fragments, new)
 
     def read(
-        self, source: LanceSource, fragment_ids: Sequence[int], columns: Sequence[str], mask: RowMask
+        self,
+        source: LanceSource,
+        fragment_ids: Sequence[int],
+        columns: Sequence[str],
+        mask: RowMask,
+        within: range | None = None,
     ) -> tuple[Iterator[pa.RecordBatch], tuple[int, ...]]:
         """See `ColumnCache.read`."""
         fragments = source.fragments.get_each(fragment_ids)
@@ -226,7 +239,7 @@ class DecodedColumns:
                 kept.append((fragment, values))
             else:
                 too_large.append(fragment.fragment_id)
-        return self._read_batches(source, kept, list(columns), mask), tuple(too_large)
+        return self._read_batches(source, kept, list(columns), mask, within), tuple(too_large)
 
     def read_kept(
         self, parts: Sequence[tuple[LanceSource, Sequence[int], RowMask]], columns: Sequence[str]
@@ -253,18 +266,22 @@ class DecodedColumns:
         fragments: Iterable[tuple[StoredFragment, list[StoredValues]]],
         columns: list[str],
         mask: RowMask,
+        within: range | None,
     ) -> Iterator[pa.RecordBatch]:
         for fragment, names in fragments:
             visible = self._combine_masks(source, fragment, mask.fragments.get(fragment.fragment_id))
             sizes = [min(CHUNK_ROWS, left) for left in range(fragment.physical_rows, 0, -CHUNK_ROWS)]
             masks = [None for _ in sizes] if visible is None else visible.chunks()
+            rows = range(fragment.physical_rows) if within is None else within
+            numbers = range(rows.start // CHUNK_ROWS, -(-rows.stop // CHUNK_ROWS))
             if columns:
                 digests = [EVERY_ROW for _ in sizes] if visible is None else visible.digests
-                for arrays in self._read_chunks(source, fragment, columns, names, masks, digests):
+                for arrays in self._read_chunks(source, fragment, columns, names, masks, digests, numbers):
                     yield pa.RecordBatch.from_arrays(arrays, names=columns)
             else:
-                for size, shown in zip(sizes, masks, strict=True):
-                    yield rows_without_columns(size if shown is None else int(shown.true_count))
+                for number in numbers:
+                    shown = masks[number]
+                    yield rows_without_columns(sizes[number] if shown is None else int(shown.true_count))
 
     def _read_chunks(
         self,
@@ -274,15 +291,16 @@ class DecodedColumns:
         names: list[StoredValues],
         masks: list[pa.BooleanArray | None],
         digests: Sequence[bytes],
+        numbers: range,
     ) -> Iterator[list[pa.Array]]:
-        """Yield the visible rows of each chunk; neighbouring chunks that are not cached are read together."""
+        """Yield the visible rows of some chunks; neighbouring ones that are not cached are read together."""
         chunks = FragmentChunks(self.kept, self._shared, source, fragment)
-        kept = self._find_chunks(chunks, names, masks, digests)
+        kept = self._find_chunks(chunks, names, masks, digests, numbers)
 
         def is_kept(number: int) -> bool:
             return all(column is not None for column in kept[number])
 
-        for all_kept, run in itertools.groupby(range(len(masks)), is_kept):
+        for all_kept, run in itertools.groupby(numbers, is_kept):
             if all_kept:
                 yield from (kept[number] for number in run)
             elif not self._decodes:
@@ -298,17 +316,20 @@ class DecodedColumns:
         names: list[StoredValues],
         masks: list[pa.BooleanArray | None],
         digests: Sequence[bytes],
-    ) -> list[list[pa.Array | None]]:
-        """Return the visible rows of each chunk in each column; None for those that have to be read."""
-        keys = [
-            [Chunk(name, number, EVERY_ROW if mask is None else digest) for name in names]
-            for number, (mask, digest) in enumerate(zip(masks, digests, strict=True))
-        ]
-        values = iter(chunks.get_many(list(itertools.chain.from_iterable(keys))))
-        found = [list(itertools.islice(values, len(names))) for _ in keys]
+        numbers: range,
+    ) -> dict[int, list[pa.Array | None]]:
+        """Return the visible rows of some chunks in each column; None for those that have to be read."""
+        keys = {
+            number: [
+                Chunk(name, number, EVERY_ROW if masks[number] is None else digests[number]) for name in names
+            ]
+            for number in numbers
+        }
+        values = iter(chunks.get_many(list(itertools.chain.from_iterable(keys.values()))))
+        found = {number: list(itertools.islice(values, len(names))) for number in numbers}
         missing = [
             (number, at)
-            for number, columns in enumerate(found)
+            for number, columns in found.items()
             for at, column in enumerate(columns)
             if column is None and masks[number] is not None
         ]
@@ -400,6 +421,7 @@ class StoredColumns(DecodedColumns):
         fragment_ids: Sequence[int],
         columns: Sequence[str],  # noqa: ARG002
         mask: RowMask,  # noqa: ARG002
+        within: range | None = None,  # noqa: ARG002
     ) -> tuple[Iterator[pa.RecordBatch], tuple[int, ...]]:
         """Return no batches and all fragments, which are then read from the dataset."""
         return iter(()), tuple(fragment_ids)
