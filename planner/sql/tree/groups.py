@@ -87,8 +87,7 @@ def find_groups(tree: Tree) -> Iterator[Group]:
     Parentheses around members are left out, as DataFusion leaves them out.
     """
     for node in tree.find_all(*_GROUPING)[::-1]:
-        for group in _list_groups(node):
-            yield replace(group, members=[_strip_brackets(member) for member in group.members])
+        yield from tree.read_once(_read_groups, node)
 
 
 def find_unions(tree: Tree) -> Iterator[Sequence[Branch]]:
@@ -312,6 +311,13 @@ def recast_outputs(tree: Tree, branch: Branch, casts: Mapping[int, Cast]) -> Non
     ]
     alias = exp.TableAlias(this=exp.to_identifier("q"), columns=[exp.to_identifier(name) for name in names])
     tree.replace(query, exp.select(*outputs).from_(exp.Subquery(this=query.copy(), alias=alias)))
+
+
+def _read_groups(node: exp.Expr) -> Sequence[Group]:
+    return [
+        replace(group, members=[_strip_brackets(member) for member in group.members])
+        for group in _list_groups(node)
+    ]
 
 
 def _list_groups(node: exp.Expr) -> Iterator[Group]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from types import MappingProxyType
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import pyarrow as pa
 from sqlglot import exp
@@ -22,6 +22,7 @@ Family: TypeAlias = Literal[
 """Types that rules treat alike; "instant" is a timestamp without a zone, and "zoned" one with a zone."""
 Rule: TypeAlias = "Callable[[Tree], None]"
 """Changes a tree."""
+T = TypeVar("T")
 _TESTS: Final[tuple[tuple[Callable[[pa.DataType], bool], Family], ...]] = (
     (pa.types.is_decimal, "decimal"),
     (pa.types.is_floating, "floating"),
@@ -99,6 +100,7 @@ class Tree:
         self._nodes: Sequence[exp.Expr] | None = None
         self._kinds: Collection[type[exp.Expr]] = ()
         self._found: dict[tuple[type[exp.Expr], ...], Sequence[exp.Expr]] = {}
+        self._read: dict[tuple[Callable[[Any], object], int], Any] = {}
         # With the nodes: another one could get the identity of one that is gone.
         self._fields: dict[int, tuple[exp.Expr, pa.Field | None]] = {}
 
@@ -114,6 +116,14 @@ class Tree:
         found = self._found.get(kinds)
         if found is None:
             found = self._found[kinds] = [node for node in self._nodes if type(node) in classes]
+        return found
+
+    def read_once(self, read: Callable[[Any], T], node: exp.Expr) -> T:
+        """Return what a function reads of an expression of the tree, which it is asked for once a change."""
+        name = (read, id(node))
+        if name not in self._read:
+            self._read[name] = read(node)
+        found: T = self._read[name]
         return found
 
     def find_calls(self, *names: str) -> Sequence[exp.Anonymous]:
@@ -138,6 +148,7 @@ class Tree:
     def _note_change(self) -> None:
         self.is_changed, self._nodes = True, None
         self._found.clear()
+        self._read.clear()
         self._fields.clear()
 
     def error(
