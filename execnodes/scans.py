@@ -226,6 +226,7 @@ class LanceScanExec(ScanExec):
         )
         position = part.first
         for scanned in scanner.to_batches():
+            context.check()
             rows = scanned.select(stored)
             if visible is not None:
                 rows = filter_visible(rows, visible.visible.slice(position, scanned.num_rows))
@@ -243,6 +244,7 @@ class LanceScanExec(ScanExec):
         stored, schema = self._list_stored_names(needed), self._build_schema(needed)
         kept, remaining = self.cache.read(self.source, group, stored, mask, within)
         for rows in kept:
+            context.check()
             batch = self._finish_batch(rows, schema, self.row_filter, context)
             if batch.num_rows:
                 yield batch

@@ -390,8 +390,8 @@ def plan_scan(
     sources += [(generation.path, generation.source(base)) for generation in generations]
     read = {*projected, *(() if row_filter is None else row_filter.columns)}
     is_read_whole = row_filter is None or _is_faster_unfiltered(base, read, row_filter, column_cache)
-    # Lance counts rows by their fragments.
-    splits = split_fragments or (is_read_whole and bool(read))
+    # Rows without columns are counted by fragments, and a few blobs are read at a time.
+    splits = split_fragments or (is_read_whole and bool(read) and not base.source.blobs)
     units = list_units(snapshot, regions, split_into=partitions if splits else 1)
     placed = balance_units(units, partitions)
     keys_ahead = visibility.read_base_ahead(snapshot) if deduplicated else None
@@ -439,6 +439,7 @@ def _is_faster_unfiltered(
     """
     return base.physical_rows <= CHUNK_ROWS or (
         base.is_local
+        and not base.source.blobs
         and not base.has_scalar_index(row_filter.columns)
         and column_cache.estimate_row_bytes(base.source, columns) <= _NARROW_BYTES
     )

@@ -43,7 +43,7 @@ MAX_COLUMN_BYTES = 16 << 20
 """A larger column of one fragment (wide vectors, long texts) is read from Lance every time."""
 
 COLUMNS_REMEMBERED = 1 << 16
-_SAMPLE_ROWS = 1024
+_SAMPLE_ROWS = 256
 _VALIDITY_BYTES = 1 / 8
 
 
