@@ -113,7 +113,7 @@ MEANT: Sequence[Known] = (
     Known(
         "a `DECIMAL` beside a `REAL`",
         "duckdb",
-        r"(?=.*((float|vector)_|REAL))(?=.*(decimal_|DECIMAL|struct_\w+(\.|\[')d\b|price))(?=.*(\bIN\b|\bANY\b|CASE|coalesce|greatest|least|nullif|BETWEEN|DISTINCT|[=<>]))",
+        r"(?=.*((float|vector)_|REAL))(?=.*(decimal_|DECIMAL|struct_\w+(\.|\[')d\b|price))(?=.*(\bIN\b|\bANY\b|CASE|coalesce|greatest|least|nullif|BETWEEN|DISTINCT| [-+*=<>]))",
         r"\d\.\d{10,}|REAL",
     ),
     Known("a `DECIMAL` beside a `REAL`", "duckdb", r"(%|mod\().*(float|vector)_|(float|vector)_.*(%|mod\()"),
