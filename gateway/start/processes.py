@@ -4,7 +4,6 @@ import sys
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from lance_gateway.gateway.config.schema import GatewayConfig
 from lance_gateway.gateway.execution.workers.messages import WorkerOptions
@@ -46,8 +45,7 @@ class SharedDirectory:
         """
         name, limit = config.cache.directory, choose_cache_bytes(config, memory_bytes)
         nbytes = min(config.cache.shared_bytes or limit // 2, limit - limit // _LEAST_OWN_SHARE)
-        # Files of an object store can't be told from others without asking for each of them.
-        if name == "none" or urlsplit(config.root).scheme not in ("", "file"):
+        if name == "none":
             return SharedDirectory(None, 0, is_named=False)
         if name != "auto":
             directory = Path(name).absolute()

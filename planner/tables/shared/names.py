@@ -9,6 +9,10 @@ same name.
 A file is stamped while the table's manifest is known to be there: what lies in the directory is then of this
 table. Before something is kept under a name, the stamps are compared again: what was read in between came
 from these files.
+
+A stamp of an object in a store would cost a request, and is not needed. Lance gives every file a random name
+and writes it once: a table that is made again in the same place has other names, unless it is a copy. So an
+object is told by its store, its place, and its size in the manifest.
 """
 
 from __future__ import annotations
@@ -16,10 +20,12 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any
@@ -36,6 +42,8 @@ LAYOUT = 2
 
 _SOFTWARE = f"{LAYOUT} {lance.__version__} {pa.__version__} {sys.byteorder}".encode()
 _DELETION_SUFFIXES = MappingProxyType({"array": "arrow", "bitmap": "bin"})
+_STORE_VARIABLES = ("AWS_", "AZURE_", "GOOGLE_")
+_STORE_OPTION = re.compile(r"\w*(endpoint|account_name)\w*", re.IGNORECASE)
 _SECOND = 1_000_000_000
 _SETTLED = _SECOND // 10
 _COARSELY_SETTLED = 2 * _SECOND
@@ -107,13 +115,6 @@ class LocalOrigin:
     directory: Storage
     is_there: Callable[[], bool]
 
-    @staticmethod
-    def of(directory: Storage, is_there: Callable[[], bool] | None) -> LocalOrigin | None:
-        """Return the origin; None if the files can't be told from others."""
-        if directory.backend.scheme != "file" or is_there is None:
-            return None
-        return LocalOrigin(directory, is_there)
-
     def name_rows(self, files: FragmentFiles) -> bytes | None:
         """See `Origin.name_rows`."""
         stamped = [self._stamp(one) for one in files.files]
@@ -137,10 +138,80 @@ class LocalOrigin:
         return None if stamp is None or not self.is_there() else digest(StampedDeletions(deletions, stamp))
 
     def _stamp(self, file: DataFileId) -> FileStamp | None:
-        path = PurePosixPath(file.path)
-        if file.base is not None or path.is_absolute() or ".." in path.parts:
+        return FileStamp.of(f"{self.directory.root}/data/{file.path}") if _is_below(file) else None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredObjects:
+    """Objects of a dataset in a store, to all processes: rows of a fragment, or its deletions.
+
+    Attributes:
+        store: options that tell the store from others.
+        directory: of the dataset.
+        table_id: of its table; b"" for tables of others.
+        files: of the fragment.
+        overlays: files whose cells replace some of theirs, oldest first, and since which version they do.
+        deletions: of the fragment; None for its rows.
+    """
+
+    store: tuple[tuple[str, str], ...]
+    directory: str
+    table_id: bytes
+    files: tuple[DataFileId, ...] = ()
+    overlays: tuple[tuple[DataFileId, int | None], ...] = ()
+    deletions: Deletions | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class StoreOrigin:
+    """An `Origin` of a dataset in an object store; it asks the store nothing.
+
+    Args:
+        directory: of the dataset.
+        table_id: of its table; b"" for tables of others.
+    """
+
+    directory: Storage
+    table_id: bytes
+
+    def name_rows(self, files: FragmentFiles) -> bytes | None:
+        """See `Origin.name_rows`."""
+        every = (*files.files, *(one for one, _ in files.overlays))
+        if any(one.size is None or not _is_below(one) for one in every):
             return None
-        return FileStamp.of(f"{self.directory.root}/data/{file.path}")
+        return digest(replace(self._objects, files=files.files, overlays=files.overlays))
+
+    def name_deletions(self, deletions: Deletions) -> bytes | None:
+        """See `Origin.name_deletions`."""
+        return digest(replace(self._objects, deletions=deletions)) if deletions.base is None else None
+
+    @cached_property
+    def _objects(self) -> StoredObjects:
+        variables = {name: text for name, text in os.environ.items() if name.startswith(_STORE_VARIABLES)}
+        options = {**variables, **self.directory.options}
+        store = sorted((name, text) for name, text in options.items() if _STORE_OPTION.fullmatch(name))
+        return StoredObjects(tuple(store), self.directory.files_uri, self.table_id)
+
+
+def find_origin(
+    directory: Storage, table_id: bytes, is_there: Callable[[], bool] | None
+) -> LocalOrigin | StoreOrigin | None:
+    """Return the origin of a dataset; None if its files can't be told from others.
+
+    Args:
+        directory: of the dataset.
+        table_id: of its table; b"" for tables of others.
+        is_there: tells whether a local directory is still that of the table that was opened; None if unknown.
+    """
+    if directory.backend.scheme != "file":
+        return StoreOrigin(directory, table_id)
+    return None if is_there is None else LocalOrigin(directory, is_there)
+
+
+def _is_below(file: DataFileId) -> bool:
+    """Return whether a file lies in the dataset's own directory."""
+    path = PurePosixPath(file.path)
+    return file.base is None and not path.is_absolute() and ".." not in path.parts
 
 
 def digest(key: object) -> bytes:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Hashable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import astuple, dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Final
 
 import lance
@@ -15,7 +15,13 @@ import pyarrow as pa
 
 from lance_gateway.execnodes.search.source import IndexDescription
 from lance_gateway.execnodes.storage.data_files import BasePath, Columns, Place, StoredFragment, list_bases
-from lance_gateway.execnodes.storage.source import LINEAGE, ColumnMapping, LanceSource, StoredColumn
+from lance_gateway.execnodes.storage.source import (
+    LINEAGE,
+    ColumnMapping,
+    LanceSource,
+    Origin,
+    StoredColumn,
+)
 from lance_gateway.execnodes.storage.stored_dataset import StoredDataset, StoredSchema, StoredSchemas
 from lance_gateway.memwal.base.index_details import (
     MOVED_ROWS_INDEX,
@@ -53,7 +59,7 @@ from lance_gateway.memwal.rules import (
     list_uuids,
 )
 from lance_gateway.memwal.storage.files import FileIdentity, Storage, base_manifest_paths, is_local
-from lance_gateway.planner.tables.shared.names import LocalOrigin
+from lance_gateway.planner.tables.shared.names import find_origin
 from lance_gateway.planner.tables.sources.read_together import TogetherReader
 
 _SCALAR_INDEXES: Final = frozenset({"BTree", "Bitmap", "ZoneMap", "BloomFilter", "LabelList", "NGram"})
@@ -326,16 +332,15 @@ class BaseTable:
         """The dataset as it is read: its scans return the bytes of blobs."""
         return StoredDataset(open_for_reading(self.dataset, self.stored.blobs), self.place, self.stored)
 
-    def find_origin(self, directory: Storage) -> LocalOrigin | None:
+    def find_origin(self, directory: Storage) -> Origin | None:
         """Return the origin of a dataset of the table; None if its files can't be told from others.
 
         Args:
             directory: of the dataset: the table's, or one below it.
         """
         manifest = self.manifest
-        return LocalOrigin.of(
-            directory, None if manifest is None else lambda: manifest.is_there(self.storage)
-        )
+        is_there = None if manifest is None else partial(manifest.is_there, self.storage)
+        return find_origin(directory, self.table_id, is_there)
 
     @cached_property
     def generation_sources(self) -> dict[Hashable, LanceSource]:

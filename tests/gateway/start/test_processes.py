@@ -84,9 +84,9 @@ def test_little_room_is_taken_as_it_is_and_very_little_is_left_alone(
 
 
 @pytest.mark.parametrize("root", ["s3://bucket/tables", "s3+ddb://bucket/tables?ddbTableName=commits"])
-def test_object_stores_share_nothing(root: str, tmp_path: Path) -> None:
+def test_tables_in_a_bucket_are_shared_as_local_ones(root: str, tmp_path: Path) -> None:
     planned = plan(root, server__workers=1, cache__directory=str(tmp_path), limits__cache_bytes="512MiB")
-    assert (planned.shared.directory, planned.cache_bytes) == (None, 256 * MIB)
+    assert (planned.shared.directory, planned.cache_bytes) == (tmp_path, 128 * MIB)
 
 
 def test_it_can_be_switched_off(root: str) -> None:

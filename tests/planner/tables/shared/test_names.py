@@ -5,7 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,7 +20,7 @@ from lance_gateway.execnodes.storage.data_files import (
     Place,
 )
 from lance_gateway.memwal.storage.files import Storage
-from lance_gateway.planner.tables.shared.names import FileStamp, LocalOrigin, digest
+from lance_gateway.planner.tables.shared.names import FileStamp, LocalOrigin, StoreOrigin, digest, find_origin
 
 
 @dataclass(frozen=True)
@@ -217,6 +217,52 @@ class TestOrigin:
         await_stamp(file)
         assert origin.name_deletions(stored) not in (before, None)
 
-    def test_object_stores_have_no_origin(self, path: Path) -> None:
-        assert LocalOrigin.of(Storage.open("s3://bucket/t"), lambda: True) is None
-        assert LocalOrigin.of(Storage.open(str(path)), None) is None
+    def test_local_files_of_an_unknown_table_have_no_origin(self, path: Path) -> None:
+        assert find_origin(Storage.open(str(path)), b"", None) is None
+
+
+class TestObjects:
+    """Objects are told by their store, their place, their table, and what its manifest says of them."""
+
+    def origin(self, uri: str = "s3://bucket/t", table_id: bytes = b"", **options: str) -> StoreOrigin:
+        origin = find_origin(Storage.open(uri, options), table_id, None)
+        assert isinstance(origin, StoreOrigin)
+        return origin
+
+    def test_each_part_of_a_name_matters(self) -> None:
+        stored, deletions = FragmentFiles(Place("x", 0), (data_file(),)), Deletions(0, None, 1, 2, "array")
+        origins = [
+            self.origin(),
+            self.origin("s3://bucket/u"),
+            self.origin("s3://other/t"),
+            self.origin(table_id=b"made again"),
+            self.origin(aws_endpoint="http://127.0.0.1:1"),
+        ]
+        names = [origin.name_rows(stored) for origin in origins]
+        names += [
+            self.origin().name_rows(FragmentFiles(Place("x", 0), (data_file("b.lance"),))),
+            self.origin().name_rows(FragmentFiles(Place("x", 0), (replace(data_file(), size=4),))),
+            self.origin().name_rows(FragmentFiles(Place("x", 0), (data_file(),), ((data_file(), 1),))),
+            self.origin().name_deletions(deletions),
+            self.origin().name_deletions(replace(deletions, id=3)),
+        ]
+        assert len({None, *names}) == len(names) + 1
+
+    def test_keys_and_the_number_of_the_table_do_not_matter(self) -> None:
+        names = {
+            self.origin(aws_access_key_id=key, aws_secret_access_key=key).name_rows(FragmentFiles(Place("x", number), (data_file(),)))
+            for number, key in enumerate(("one", "other"))
+        }
+        assert len(names) == 1
+
+    @pytest.mark.parametrize(
+        "file",
+        [
+            data_file(base=BasePath("s3://elsewhere", is_dataset_root=False)),
+            data_file("../data/a.lance"),
+            replace(data_file(), size=None),
+        ],
+        ids=["in another base", "above", "of unknown size"],
+    )
+    def test_what_can_be_another_file_has_no_name(self, file: DataFileId) -> None:
+        assert self.origin().name_rows(FragmentFiles(Place("x", 0), (file,))) is None
