@@ -250,7 +250,9 @@ class TestObjects:
 
     def test_keys_and_the_number_of_the_table_do_not_matter(self) -> None:
         names = {
-            self.origin(aws_access_key_id=key, aws_secret_access_key=key).name_rows(FragmentFiles(Place("x", number), (data_file(),)))
+            self.origin(aws_access_key_id=key, aws_secret_access_key=key).name_rows(
+                FragmentFiles(Place("x", number), (data_file(),))
+            )
             for number, key in enumerate(("one", "other"))
         }
         assert len(names) == 1

@@ -52,7 +52,9 @@ def open_sharing(store: FailingS3, uri: str, tmp_path: Path) -> Iterator[Callabl
 def write(store: FailingS3, uri: str, shift: int = 0) -> list[tuple[object, ...]]:
     """Write a table; return what `TOTALS` answers."""
     ids = np.arange(ROWS)
-    rows = pa.table({"id": ids, "v": ids * 3 + shift, "s": pa.array([f"{shift} {one % 99:02}" for one in ids])})
+    rows = pa.table(
+        {"id": ids, "v": ids * 3 + shift, "s": pa.array([f"{shift} {one % 99:02}" for one in ids])}
+    )
     lance.write_dataset(rows, f"{uri}/t.lance", storage_options=store.options)
     return [(ROWS, int(ids.sum()), int(ids.sum()) * 3 + shift * ROWS, f"{shift} 98")]
 
