@@ -116,8 +116,9 @@ class CacheSection(Section):
     directory: str = Field(
         default="auto",
         min_length=1,
-        description="Directory of decoded columns, keys and masks, for this user alone. auto takes the one in "
-        "memory with most room, below `$XDG_RUNTIME_DIR` or /dev/shm; with none, each process keeps its own.",
+        description="Directory of decoded columns, keys and masks, for this user alone. auto takes the one "
+        "in memory with most room, below `$XDG_RUNTIME_DIR` or /dev/shm; with none, each process keeps its "
+        "own.",
     )
     shared_bytes: Size = Field(
         default=0,

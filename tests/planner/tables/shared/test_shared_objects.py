@@ -1,4 +1,4 @@
-"""What is kept of tables in a bucket is found by other processes, and after a restart, without reading it again."""
+"""What is kept of tables in a bucket is found by other processes, which do not read it again."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -30,7 +30,7 @@ def store() -> Iterator[FailingS3]:
 
 
 @pytest.fixture
-def uri(store: FailingS3, tmp_path: Path) -> str:
+def uri(tmp_path: Path) -> str:
     """An empty root in the bucket."""
     return f"s3://kept/{tmp_path.name}"
 
