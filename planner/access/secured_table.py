@@ -38,10 +38,14 @@ class SecuredTable:
         """Return the name in the catalog."""
         return self.table.name
 
-    @cached_property
+    @property
     def base(self) -> BaseTable:
         """Return the version of the base table that was the newest at the first call."""
-        return self.table.base()
+        known: BaseTable | None = vars(self).get("_newest")
+        if known is None:
+            # In Python 3.11, a cached property holds one lock for all objects while storage is asked.
+            known = vars(self).setdefault("_newest", self.table.base())
+        return known
 
     def policy(self, base: BaseTable) -> TablePolicy | None:
         """Plan the restrictions for rows of a version; return None if there are none.

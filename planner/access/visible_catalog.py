@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Protocol
 
 import pyarrow as pa
 
-from lance_gateway.memwal.errors import NotFoundError, PreconditionError
+from lance_gateway.memwal.errors import LanceGatewayError, NotFoundError, PreconditionError
 from lance_gateway.memwal.storage.table_names import MAIN_SCHEMA, TableName
 from lance_gateway.planner.access.rights import UNRESTRICTED, Access, FullAccess, SessionAccess, TableAccess
 from lance_gateway.planner.access.secured_table import SecuredTable
@@ -21,6 +23,8 @@ from lance_gateway.planner.tables.state.past.noted_tables import find_state
 from lance_gateway.planner.tables.state.past.past_table import check_past_access
 from lance_gateway.planner.tables.state.table import Table
 
+_MOST_BESIDE = 16
+"""Tables of an object store that are asked for at the same time."""
 SYSTEM_SCHEMA = "system"
 SYSTEM_SCHEMAS = frozenset({SYSTEM_SCHEMA, "information_schema"})
 """Schemas of tables that are only read."""
@@ -199,6 +203,7 @@ class VisibleCatalog:
         now = self.reopen()
         if self.views and not self.has_same_views(now):
             return False
+        now.look_ahead(self)
         for (name, as_of), old in list(self._tables.items()):
             new = now.table(name, as_of)
             # A tag may have moved, and an expression may have another value.
@@ -207,6 +212,22 @@ class VisibleCatalog:
         # The next comparison starts with the new versions.
         self._tables = now._tables  # noqa: SLF001 - of the same class
         return True
+
+    def look_ahead(self, before: VisibleCatalog) -> None:
+        """Find the newest versions of what another catalog has found, in object stores all at the same time.
+
+        What fails is found again, and raises its error, where it is asked for.
+        """
+        found = dict(before._tables)  # which other statements may extend
+        if len(found) < 2 or all(old.base.is_local for old in found.values()):
+            return
+        tables = []
+        for key in found:
+            with suppress(LanceGatewayError):
+                tables.append(self.table(*key))
+        with ThreadPoolExecutor(_MOST_BESIDE) as threads:
+            for table in tables:
+                threads.submit(getattr, table, "base")
 
     def needs_storage(self, *, is_promised: bool) -> bool:
         """Return whether storage is asked for what a kept statement depends on.

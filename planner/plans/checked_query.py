@@ -211,7 +211,9 @@ class CheckedQuery:
     ) -> Task:
         takes_none = not parameters and not len(self.parameter_schema)
         values = () if takes_none else bind_values(parameters, self.parameter_schema)
-        return Task(values, settings or self._settings, control or RunControl(), self.catalog.reopen())
+        catalog = self.catalog.reopen()
+        catalog.look_ahead(self.catalog)
+        return Task(values, settings or self._settings, control or RunControl(), catalog)
 
     def _plan_again(
         self,

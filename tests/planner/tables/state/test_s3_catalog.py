@@ -1,5 +1,7 @@
 """A catalog on S3 answers as one on a local disk does."""
 
+from threading import Barrier
+
 import lance
 import pyarrow as pa
 import pytest
@@ -8,7 +10,9 @@ from lance_gateway.memwal.errors import InvalidInputError, NotFoundError
 from lance_gateway.pipeline.jobs.lake import Lake
 from lance_gateway.planner.engine import QueryEngine, SessionSettings
 from lance_gateway.planner.plans.scan_parts import ScanPart
+from lance_gateway.planner.tables.sources.base_table import BaseTable
 from lance_gateway.planner.tables.state.catalog import Catalog
+from lance_gateway.planner.tables.state.newest_base import NewestBase
 from tests.memwal.written import WrittenTable, keyed_schema
 from tests.support.judging.principals import ALL, create_principal
 
@@ -38,6 +42,23 @@ def test_fresh_rows_are_seen(engine: QueryEngine):
     assert rows(engine, "SELECT * FROM t") == [(1, 0), (2, 20), (3, 0)]
     assert rows(engine, "SELECT * FROM t WHERE id IN (2, 3)") == [(2, 20), (3, 0)]
     assert rows(engine, "SELECT * FROM t", consistency="snapshot") == [(1, 0), (2, 0), (3, 0)]
+
+
+def test_the_tables_of_a_statement_are_looked_up_at_the_same_time(
+    engine: QueryEngine, s3_location: tuple[str, dict[str, str]], monkeypatch: pytest.MonkeyPatch
+):
+    uri, options = s3_location
+    lance.write_dataset(pa.table({"id": [2, 3]}), f"{uri}/u.lance", storage_options=options)
+    join = "SELECT t.id, t.qty FROM t JOIN u ON t.id = u.id"
+    assert rows(engine, join) == [(2, 20), (3, 0)]
+    both, find = Barrier(2), NewestBase.find
+
+    def meet(newest: NewestBase) -> BaseTable:
+        both.wait(10)
+        return find(newest)
+
+    monkeypatch.setattr(NewestBase, "find", meet)
+    assert rows(engine, join) == [(2, 20), (3, 0)]
 
 
 def test_a_missing_table_is_named(engine: QueryEngine):
