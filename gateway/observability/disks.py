@@ -18,7 +18,7 @@ _PATIENCE_SECONDS = 1.0
 def list_disk_directories(catalog: Catalog) -> Mapping[str, Path]:
     """Return the directories of a catalog on local disks, by what they are for."""
     found = {"temporary": catalog.temporary.options.path}
-    if catalog.storage.backend.scheme == "file":
+    if catalog.storage.is_local:
         found["root"] = Path(catalog.storage.uri)
     return found
 

@@ -38,7 +38,7 @@ def keep_in_place(table: Storage) -> Iterator[None]:
         UnavailableError: it is being moved, for longer than that takes.
     """
     kept: set[str] = _held.__dict__.setdefault("kept", set())
-    if not table.can_move or table.root in kept:
+    if not table.is_local or table.root in kept:
         yield
         return
     obstacle = "is renamed or replaced"
@@ -63,7 +63,7 @@ def reserve_place(table: Storage) -> Iterator[None]:
     Raises:
         UnavailableError: a job that commits to the table takes too long.
     """
-    if not table.can_move:
+    if not table.is_local:
         yield
         return
     obstacle = "is being merged, indexed, altered or cleaned up"

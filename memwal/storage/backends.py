@@ -75,9 +75,10 @@ class ObjectBackend:
         self.scheme = scheme
         self._bucket = bucket
         self._store = open_object_store(scheme, bucket, options, limits)
-        # Two pools: a call made through the one may wait for probes made through the other.
+        # What runs in a pool may wait for what runs in those above it, and never for the same one.
         self._probes = ThreadPoolExecutor(REQUESTS_IN_PARALLEL, thread_name_prefix=f"probe-{bucket}")
         self._calls = ThreadPoolExecutor(REQUESTS_IN_PARALLEL, thread_name_prefix=f"calls-{bucket}")
+        self._tables = ThreadPoolExecutor(REQUESTS_IN_PARALLEL, thread_name_prefix=f"tables-{bucket}")
 
     def read(self, path: str) -> bytes:
         """Return an object's bytes."""
@@ -121,6 +122,10 @@ class ObjectBackend:
     def each(self, function: Callable[[Item], Answer], items: Iterable[Item]) -> tuple[Answer, ...]:
         """Call a function for every item, several at a time."""
         return tuple(self._calls.map(function, items))
+
+    def each_table(self, function: Callable[[Item], Answer], tables: Iterable[Item]) -> tuple[Answer, ...]:
+        """Call a function for every table, several at a time."""
+        return tuple(self._tables.map(function, tables))
 
     def read_chunks(self, path: str) -> Iterator[bytes]:
         """Yield an object's bytes."""

@@ -171,6 +171,10 @@ class Storage:
         """
         return self.backend.each(function, items)
 
+    def each_table(self, function: Callable[[Item], Answer], tables: Iterable[Item]) -> tuple[Answer, ...]:
+        """Return `function(table)` for tables below one root, as `each`; the function may call `each`."""
+        return self.backend.each_table(function, tables)
+
     def put(self, path: str, data: bytes) -> None:
         """Write a file in one atomic step; replace an existing one."""
         self.backend.put(self._absolute(path), data)
@@ -252,14 +256,14 @@ class Storage:
         self.backend.delete_below(self.root, frozenset(map(self._absolute, keep)))
 
     @property
-    def can_move(self) -> bool:
-        """Whether directories can be moved: object stores have none, and would copy each file."""
-        return self.backend.scheme == "file"
+    def is_local(self) -> bool:
+        """Whether it is on a local disk: files are read without a network, and directories can be moved."""
+        return self.backend.scheme == LocalBackend.scheme
 
     def move_to(self, target: "Storage") -> bool:
         """Move this directory in one step; return False if something else is at the new place.
 
-        Only where `can_move`.
+        Only where `is_local`.
 
         Raises:
             FileNotFoundError: this directory does not exist.
@@ -270,7 +274,7 @@ class Storage:
     def exchange_with(self, other: "Storage") -> bool:
         """Let two directories take each other's place in one step; return False where that is not supported.
 
-        Only where `can_move`.
+        Only where `is_local`.
 
         Raises:
             FileNotFoundError: one of the directories does not exist.

@@ -67,7 +67,7 @@ class Schemas:
             return True
         if not self._may_be_schema(schema):
             return False
-        if self._is_local:  # where other programs may have many files, each of which a list would look at
+        if self.storage.is_local:  # where a list would look at each of the many files of other programs
             return self.storage.exists(f"{schema}/{MARK}")[0] or self._has_local_table(schema)
         return any(
             entry.name.endswith(TABLE_SUFFIX) if entry.is_dir else entry.name == MARK
@@ -76,7 +76,7 @@ class Schemas:
 
     def is_usable(self, name: str) -> bool:
         """Return whether a schema, table or view can have a name in this storage."""
-        return is_file_name(name) and (self._is_local or _IN_URLS.isdisjoint(name))
+        return is_file_name(name) and (self.storage.is_local or _IN_URLS.isdisjoint(name))
 
     def check_name(self, schema: str) -> None:
         """Refuse a name that no new schema can have.
@@ -102,7 +102,7 @@ class Schemas:
     def drop(self, schema: str) -> None:
         """Remove the mark of a schema without tables, and its directory unless other files are in it."""
         self.storage.delete(f"{schema}/{MARK}")
-        if self._is_local and not self.storage.list(schema):
+        if self.storage.is_local and not self.storage.list(schema):
             self.storage.child(schema).delete_all()
 
     def _may_be_schema(self, name: str) -> bool:
@@ -117,7 +117,3 @@ class Schemas:
     def _has_local_table(self, schema: str) -> bool:
         found = (name for name in self.storage.directories(schema) if name.endswith(TABLE_SUFFIX))
         return any(self.storage.exists(f"{schema}/{name}/{VERSIONS}")[0] for name in found)
-
-    @property
-    def _is_local(self) -> bool:
-        return self.storage.backend.scheme == "file"

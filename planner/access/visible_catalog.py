@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Protocol
 
 import pyarrow as pa
 
-from lance_gateway.memwal.errors import LanceGatewayError, NotFoundError, PreconditionError
+from lance_gateway.memwal.errors import NotFoundError, PreconditionError
 from lance_gateway.memwal.storage.table_names import MAIN_SCHEMA, TableName
 from lance_gateway.planner.access.rights import UNRESTRICTED, Access, FullAccess, SessionAccess, TableAccess
 from lance_gateway.planner.access.secured_table import SecuredTable
@@ -23,8 +22,6 @@ from lance_gateway.planner.tables.state.past.noted_tables import find_state
 from lance_gateway.planner.tables.state.past.past_table import check_past_access
 from lance_gateway.planner.tables.state.table import Table
 
-_MOST_BESIDE = 16
-"""Tables of an object store that are asked for at the same time."""
 SYSTEM_SCHEMA = "system"
 SYSTEM_SCHEMAS = frozenset({SYSTEM_SCHEMA, "information_schema"})
 """Schemas of tables that are only read."""
@@ -214,20 +211,14 @@ class VisibleCatalog:
         return True
 
     def look_ahead(self, before: VisibleCatalog) -> None:
-        """Find the newest versions of what another catalog has found, in object stores all at the same time.
+        """Find the newest versions of the tables that another catalog has found, all of them in parallel.
 
-        What fails is found again, and raises its error, where it is asked for.
+        Raises:
+            LanceGatewayError: a table was dropped, or can't be read.
         """
-        found = dict(before._tables)  # which other statements may extend
-        if len(found) < 2 or all(old.base.is_local for old in found.values()):
-            return
-        tables = []
-        for key in found:
-            with suppress(LanceGatewayError):
-                tables.append(self.table(*key))
-        with ThreadPoolExecutor(_MOST_BESIDE) as threads:
-            for table in tables:
-                threads.submit(getattr, table, "base")
+        keys = list(before._tables)
+        if len(keys) > 1 and not self._catalog.storage.is_local:
+            self._catalog.storage.each_table(attrgetter("base"), [self.table(*key) for key in keys])
 
     def needs_storage(self, *, is_promised: bool) -> bool:
         """Return whether storage is asked for what a kept statement depends on.

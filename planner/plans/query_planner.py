@@ -18,7 +18,6 @@ from lance_gateway.memwal.errors import (
     UnsupportedError,
     is_panic,
 )
-from lance_gateway.memwal.storage.local import LocalBackend
 from lance_gateway.planner.access.rights import FULL_ACCESS, Access
 from lance_gateway.planner.access.secured_table import SecuredTable
 from lance_gateway.planner.access.visible_catalog import SystemTable, VisibleCatalog
@@ -156,7 +155,7 @@ class QueryPlanner:
         create_unbound: CreateUnbound | None = None,
     ) -> None:
         self.catalog = catalog
-        self._is_remote = catalog.storage.backend.scheme != LocalBackend.scheme
+        self._is_remote = not catalog.storage.is_local
         self._create_query = create_query
         self._create_unbound = create_unbound
         self._frames = Frames(catalog, partitions, memory_bytes, resident_rows=resident_rows)

@@ -6,8 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -57,9 +56,6 @@ from lance_gateway.planner.tables.visibility.visibility import Visibility
 logger = logging.getLogger(__name__)
 
 Shared = TypeVar("Shared")
-
-_MOST_BESIDE = 16
-"""Tables of an object store that are asked for at the same time, beside one more."""
 
 
 class QueryRun:
@@ -172,21 +168,23 @@ class QueryRun:
         with self._lock:
             found = self._snapshots.get(table)
             if found is None:
-                found = self._snapshots[table] = self._take_beside_others(table)
+                found = self._take_beside_others(table)
             return found
 
     def _take_beside_others(self, table: Table) -> TableSnapshot:
         """Take the snapshot of a table, and at the same time those of others that lie in object stores."""
-        others = {_get_plain(scan.table) for scan in self.scans if not scan.base.is_local}
+        others = {_get_plain(scan.table) for scan in self.scans if not scan.base.storage.is_local}
         others -= {table, *self._snapshots}
-        if not others:
-            return self._take_snapshot(table)
-        with ThreadPoolExecutor(min(len(others), _MOST_BESIDE)) as threads:
-            beside = {other: threads.submit(self._take_snapshot, other) for other in others}
-            found = self._take_snapshot(table)
-        # What fails is asked again where the other table is read, which raises the error.
-        self._snapshots |= {one: taken.result() for one, taken in beside.items() if not taken.exception()}
-        return found
+
+        def take(one: Table) -> TableSnapshot | None:
+            # What fails is asked again where the other table is read, which raises the error.
+            with nullcontext() if one is table else suppress(LanceGatewayError):
+                return self._take_snapshot(one)
+
+        tables = (table, *others)
+        taken = zip(tables, table.storage.each_table(take, tables), strict=True)
+        self._snapshots |= {one: snapshot for one, snapshot in taken if snapshot is not None}
+        return self._snapshots[table]
 
     def _take_snapshot(self, table: Table) -> TableSnapshot:
         scans = [scan for scan in self.scans if _get_plain(scan.table) is table]

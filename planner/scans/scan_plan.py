@@ -438,7 +438,7 @@ def _is_faster_unfiltered(
     a network, and if an index finds the rows. To open a scanner takes longer than to filter a small table.
     """
     return base.physical_rows <= CHUNK_ROWS or (
-        base.is_local
+        base.storage.is_local
         and not base.source.blobs
         and not base.has_scalar_index(row_filter.columns)
         and column_cache.estimate_row_bytes(base.source, columns) <= _NARROW_BYTES

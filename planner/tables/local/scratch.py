@@ -95,7 +95,7 @@ def _lock(file: int) -> bool:
 
 def sweep_scratch(root: Storage) -> None:
     """Remove what processes that ended without notice left in their scratch areas."""
-    if not root.can_move:
+    if not root.is_local:
         return
     areas = Path(root.root) / SCRATCH
     with suppress(OSError):

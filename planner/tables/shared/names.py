@@ -10,9 +10,9 @@ A file is stamped while the table's manifest is known to be there: what lies in 
 table. Before something is kept under a name, the stamps are compared again: what was read in between came
 from these files.
 
-A stamp of an object in a store would cost a request, and is not needed. Lance gives every file a random name
-and writes it once: a table that is made again in the same place has other names, unless it is a copy. So an
-object is told by its store, its place, and its size in the manifest.
+Stamping an object in a store would cost a request, and is not needed. Lance gives every file a random name
+and writes it once, so a table that is recreated in the same place has other file names, unless it is a copy.
+An object is identified by its store, its path, and its size in the manifest.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ class StoredObjects:
     """Objects of a dataset in a store, to all processes: rows of a fragment, or its deletions.
 
     Attributes:
-        store: options that tell the store from others.
+        store: options that identify the store.
         directory: of the dataset.
         table_id: of its table; b"" for tables of others.
         files: of the fragment.
@@ -196,14 +196,15 @@ class StoreOrigin:
 def find_origin(
     directory: Storage, table_id: bytes, is_there: Callable[[], bool] | None
 ) -> LocalOrigin | StoreOrigin | None:
-    """Return the origin of a dataset; None if its files can't be told from others.
+    """Return the origin of a dataset; None if its files cannot be identified.
 
     Args:
         directory: of the dataset.
         table_id: of its table; b"" for tables of others.
-        is_there: tells whether a local directory is still that of the table that was opened; None if unknown.
+        is_there: returns whether a local directory is still that of the table that was opened; None if it is
+            not known.
     """
-    if directory.backend.scheme != "file":
+    if not directory.is_local:
         return StoreOrigin(directory, table_id)
     return None if is_there is None else LocalOrigin(directory, is_there)
 

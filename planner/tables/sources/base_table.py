@@ -58,7 +58,7 @@ from lance_gateway.memwal.rules import (
     list_initial_values,
     list_uuids,
 )
-from lance_gateway.memwal.storage.files import FileIdentity, Storage, base_manifest_paths, is_local
+from lance_gateway.memwal.storage.files import FileIdentity, Storage, base_manifest_paths
 from lance_gateway.planner.tables.shared.names import find_origin
 from lance_gateway.planner.tables.sources.read_together import TogetherReader
 
@@ -367,11 +367,6 @@ class BaseTable:
         names = self.source.stored_names
         read = {(names[name],) for name in columns if name in names}
         return any(index.type in _SCALAR_INDEXES and index.columns in read for index in self.indexes)
-
-    @property
-    def is_local(self) -> bool:
-        """Whether its files are read without a network."""
-        return is_local(self.storage.uri)
 
     @cached_property
     def search_state(self) -> dict[Hashable, Any]:

@@ -229,7 +229,7 @@ class Catalog:
             return True
         name = TableName.parse(name)
         storage = self._find_storage(name.schema)
-        if storage.backend.scheme == "file":
+        if storage.is_local:
             return self._is_usable(name) and storage.exists(f"{name.directory}/{VERSIONS}")[0]
         return self._is_usable(name) and name in self.table_names(name.schema)
 
@@ -384,7 +384,7 @@ class Catalog:
     def _list_names_of(self, suffix: str, schema: str, *, directories: bool) -> tuple[TableName, ...]:
         found = self._list_entries(schema, suffix, directories=directories)
         storage = self._find_storage(schema)
-        if not directories or storage.backend.scheme != "file":
+        if not directories or not storage.is_local:
             return tuple(filter(self._is_usable, found))
         # A directory may be on its way to become a table, or be left of one; asking is cheap only here.
         are_tables = storage.exists(*(f"{name.directory}/{VERSIONS}" for name in found))

@@ -212,7 +212,7 @@ def _replace(catalog: Catalog, contents: _Contents, storage: Storage) -> bool:
     Raises:
         UnavailableError: others make and drop a table of that name at the same time.
     """
-    if not storage.can_move:
+    if not storage.is_local:
         fragments = contents.write_rows(storage)
         catalog.forget(contents.name)
         delete_table(storage, keep=_list_files(storage, fragments))

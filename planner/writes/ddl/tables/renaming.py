@@ -97,7 +97,7 @@ def _check(
         raise UnsupportedError(msg)
     if catalog.view_sql(new_name) is not None or table_exists(catalog.locate_table(new_name)):
         raise _taken_error(name, new_name)
-    if not is_view and not catalog.locate_table(name).can_move:
+    if not is_view and not catalog.locate_table(name).is_local:
         msg = (
             f"table {name!r} can't be renamed to {new_name!r}: object stores move no directories. CREATE "
             "TABLE .. (PRIMARY KEY (..)) AS SELECT copies its rows, and DROP TABLE removes it then"

@@ -222,7 +222,7 @@ class TestOrigin:
 
 
 class TestObjects:
-    """Objects are told by their store, their place, their table, and what its manifest says of them."""
+    """Objects are identified by their store, path and table, and by their entry in its manifest."""
 
     def origin(self, uri: str = "s3://bucket/t", table_id: bytes = b"", **options: str) -> StoreOrigin:
         origin = find_origin(Storage.open(uri, options), table_id, None)

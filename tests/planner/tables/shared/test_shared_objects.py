@@ -15,11 +15,14 @@ from lance_gateway.planner.tables.shared.cache import SharedCache
 from lance_gateway.planner.tables.shared.files import SharedFiles
 from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.support.judging.results import rows_of
+from tests.support.processes.servers import GatewayProcess, open_connection
 from tests.support.stores.failing_s3 import FailingS3, failing_s3
 
 pytestmark = pytest.mark.slow
 
 ROWS = 100_000
+FILES = 3 * 2
+"""Two chunks of each of three columns."""
 TOTALS = "SELECT count(*), sum(id), sum(v), max(s) FROM t"
 
 
@@ -68,6 +71,11 @@ def ask(engine: QueryEngine, times: int = 1) -> list[tuple[object, ...]]:
     return answers[0]
 
 
+def count_files(place: Path) -> int:
+    """Count the files of chunks, keys and masks."""
+    return sum(not one.name.startswith(("state", "note-")) for one in place.iterdir())
+
+
 def list_reads(store: FailingS3) -> list[str]:
     """Return the data files that were read since the last `arm`."""
     return [path for method, path in store.requests if method == "GET" and "/data/" in path]
@@ -83,6 +91,28 @@ def test_what_one_has_read_another_does_not_read_again(
     store.arm(lambda *_: None)
     assert ask(open_sharing()) == expected
     assert not list_reads(store)
+
+
+def test_a_gateway_that_was_started_again_reads_nothing_again(
+    store: FailingS3, uri: str, tmp_path: Path, serve: Callable[..., GatewayProcess]
+) -> None:
+    expected = write(store, uri)
+    options = [word for pair in store.options.items() for word in ("--storage-option", "=".join(pair))]
+    options += ["--set", f"cache.directory={tmp_path / 'shared'}"]
+    reads = []
+    for _ in range(2):
+        store.arm(lambda *_: None)
+        gateway = serve(uri, *options)
+        with open_connection(gateway.uri) as connection, connection.cursor() as cursor:
+            is_kept = False
+            while not is_kept:
+                cursor.execute(TOTALS)
+                assert cursor.fetchall() == expected
+                is_kept = count_files(tmp_path / "shared") >= FILES
+        gateway.stop()
+        reads.append(list_reads(store))
+    assert reads[0]
+    assert not reads[1]
 
 
 def test_a_table_that_is_made_again_has_its_own_rows(
