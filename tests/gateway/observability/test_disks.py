@@ -37,7 +37,7 @@ def test_a_gateway_tells_the_room_below_its_root_and_its_temporary_directory(wat
 
 def test_an_object_store_has_no_disk(tmp_path: Path) -> None:
     catalog = Mock()
-    catalog.storage.backend.scheme = "s3"
+    catalog.storage.is_local = False
     catalog.temporary.options = TemporaryOptions(tmp_path)
     assert list_disk_directories(catalog) == {"temporary": tmp_path}
 

@@ -46,6 +46,9 @@ class FaultyBackend:
     def each(self, function: Callable[[Any], Any], items: Any) -> tuple[Any, ...]:
         return tuple(self._inner.each(function, items))
 
+    def each_table(self, function: Callable[[Any], Any], tables: Any) -> tuple[Any, ...]:
+        return tuple(self._inner.each_table(function, tables))
+
     def __getattr__(self, name: str) -> Any:
         if name not in _READS + _WRITES:
             raise AttributeError(name)
