@@ -117,7 +117,8 @@ def test_a_table_that_was_made_anew_gets_no_rows_of_the_old_one(table: WrittenTa
         answer = client.submit(writer.write, Changes(rows(table, 2)))
         shutil.rmtree(table.uri)
         WrittenTable.create(table.uri, table.schema, unsharded=True)
-    with suppress(UnavailableError):  # It may have come later, and meant the new table then.
+    # It may have come while there was no table, or later, and meant the new table then.
+    with suppress(NotFoundError, UnavailableError):
         answer.result()
     found = set(rows_by_key(table))
     assert found <= {2}
