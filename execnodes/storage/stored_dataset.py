@@ -42,7 +42,8 @@ class StoredSchema:
     @cached_property
     def types(self) -> Mapping[str, tuple[int, pa.DataType]]:
         """Field id and type by column."""
-        return {one.name(): (one.id(), self.arrow.field(one.name()).type) for one in self.lance.fields()}
+        fields = zip(self.lance.fields(), self.arrow.types, strict=True)
+        return {one.name(): (one.id(), kind) for one, kind in fields}
 
     @cached_property
     def has_tombstones(self) -> bool:

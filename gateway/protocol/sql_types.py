@@ -269,7 +269,8 @@ def _describe_result(plan: Statement) -> tuple[pa.Schema, bytes]:
     description = _described.get(plan.digest)
     # A digest is short: another schema may have the same one.
     if description is None or not description[0].equals(plan.schema, check_metadata=True):
-        schema = pa.schema([field.with_metadata(_describe_type(field.type)) for field in plan.schema])
+        described = {kind: _describe_type(kind) for kind in set(plan.schema.types)}
+        schema = pa.schema([field.with_metadata(described[field.type]) for field in plan.schema])
         description = plan.schema, schema, bytes(schema.serialize())
         if len(_described) >= _MAX_DESCRIBED:
             _described.clear()

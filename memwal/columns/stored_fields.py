@@ -69,10 +69,8 @@ def convert_fields(schema: Any, arrow: pa.Schema) -> tuple[StoredField, ...]:  #
         schema: of a dataset.
         arrow: the same as an Arrow schema; blobs are bytes.
     """
-    kinds = dict(zip(arrow.names, arrow.types, strict=True))
-    return tuple(
-        _convert_lance(field, kinds[name]) for field in schema.fields() if (name := field.name()) != TOMBSTONE
-    )
+    fields = zip(arrow.names, schema.fields(), arrow.types, strict=True)
+    return tuple(_convert_lance(field, kind) for name, field, kind in fields if name != TOMBSTONE)
 
 
 def read_entry_fields(schema: pa.Schema) -> tuple[StoredField, ...]:
@@ -81,10 +79,10 @@ def read_entry_fields(schema: pa.Schema) -> tuple[StoredField, ...]:
 
 
 def _convert_lance(field: Any, kind: pa.DataType) -> StoredField:  # noqa: ANN401 - lance types
-    below = _list_children(kind)
-    children = tuple(
-        _convert_lance(child, one.type) for child, one in zip(field.children(), below, strict=False)
-    )
+    children: tuple[StoredField, ...] = ()
+    if below := _list_children(kind):
+        pairs = zip(field.children(), below, strict=False)
+        children = tuple(_convert_lance(child, one.type) for child, one in pairs)
     return StoredField(field.id(), field.name(), kind, children)
 
 

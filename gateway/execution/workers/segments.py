@@ -36,6 +36,8 @@ _MAX_SEEN = 1024
 """Batches that may come again."""
 _LARGEST_SOURCE = 2
 """A batch may hold so many times its size, of which it is a part."""
+_LEAST_COLUMN = 4 << 10
+"""Bytes of a column, on average, from which on it is worth knowing whether a batch came before."""
 _WAIT_SECONDS = 0.0005
 # Passed along, since pyarrow reads the environment wherever it has to make them.
 _OPTIONS = pa.ipc.IpcWriteOptions()
@@ -239,6 +241,8 @@ def identify(batch: pa.RecordBatch) -> Identity | None:
 
     Its addresses alone don't tell where columns have children, which have lengths and offsets of their own.
     """
+    if batch.nbytes < _LEAST_COLUMN * batch.num_columns:
+        return None  # To copy it is quicker.
     columns = batch.columns
     if any(
         is_nested(one.type) or is_dictionary(one.type) or isinstance(one, pa.ExtensionArray)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -110,13 +110,15 @@ class FragmentChunks:
                 found[at] = self._shared.load(self._kept, keys[at], name, read)
         return found
 
-    def put(self, key: Chunk, column: pa.Array) -> None:
-        """Keep the rows of a chunk in the cache, and in a file if they are large."""
-        self._kept.put(key, column, int(column.nbytes))
-        name = self._name(key) if column.nbytes >= SHARED_BYTES else None
-        if name is not None:
-            batch = pa.RecordBatch.from_arrays([column], names=[""])
-            self._shared.store_later(self._kept, key, name, batch, partial(read_column, key.column.type))
+    def put_many(self, columns: Iterable[tuple[Chunk, pa.Array]]) -> None:
+        """Keep the rows of chunks in the cache, and in files if they are large."""
+        sized = [(key, column, int(column.nbytes)) for key, column in columns]
+        self._kept.put_many(sized)
+        for key, column, nbytes in sized:
+            name = self._name(key) if nbytes >= SHARED_BYTES else None
+            if name is not None:
+                batch = pa.RecordBatch.from_arrays([column], names=[""])
+                self._shared.store_later(self._kept, key, name, batch, partial(read_column, key.column.type))
 
     def put_masked(self, key: Chunk, column: pa.Array, requests: int) -> None:
         """Keep the rows of a chunk that a mask shows, if they are requested again.
@@ -129,7 +131,7 @@ class FragmentChunks:
             requests: how often they were requested before.
         """
         if requests >= _SHARED_FROM:
-            self.put(key, column)
+            self.put_many([(key, column)])
         elif requests:
             self._kept.put(key, column, int(column.nbytes))
 

@@ -205,13 +205,17 @@ class DecodedColumns:
         """See `ColumnCache.read_ahead`."""
         wanted = list(columns)
         small: list[tuple[Fragment, list[str]]] = []
-        values: list[StoredValues] = []
         for source in sources:
             stored = [source.stored_names[name] for name in wanted if name in source.stored_names]
-            for fragment in source.fragments.all:
-                if 0 < fragment.physical_rows <= CHUNK_ROWS:
-                    small.append(((source, fragment), stored))
-                    values += fragment.columns(stored, source.stored_types)
+            found = [one for one in source.fragments.all if 0 < one.physical_rows <= CHUNK_ROWS]
+            small += [((source, one), stored) for one in found]
+        if len(small) < FEWEST:
+            return
+        values = [
+            value
+            for (source, fragment), stored in small
+            for value in fragment.columns(stored, source.stored_types)
+        ]
         known = iter(self._note_requests([_Ahead(one) for one in values]))
         groups: defaultdict[tuple[str, ...], list[Fragment]] = defaultdict(list)
         for one, stored in small:
@@ -377,9 +381,11 @@ class DecodedColumns:
         )
         for number, batch in zip(numbers, scanner.to_batches(), strict=True):
             arrays = batch.select(columns).columns
-            for name, column, is_kept in zip(names, arrays, keep, strict=True):
-                if is_kept:
-                    chunks.put(Chunk(name, number, EVERY_ROW), column)
+            chunks.put_many(
+                (Chunk(name, number, EVERY_ROW), column)
+                for name, column, is_kept in zip(names, arrays, keep, strict=True)
+                if is_kept
+            )
             mask = masks[number]
             yield arrays if mask is None else [column.filter(mask) for column in arrays]
 

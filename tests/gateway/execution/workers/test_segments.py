@@ -85,22 +85,23 @@ def test_a_batch_that_comes_again_from_where_it_was_is_copied_no_more() -> None:
 
 
 def test_batches_are_told_apart_by_where_their_values_lie() -> None:
-    column = pa.array(range(11), pa.int64())
-    texts = pa.array(["a", "b", None])
-    alike = [pa.record_batch({"n": column.slice(0, 9)}), pa.record_batch({"m": column.slice(0, 9)})]
+    column = pa.array(range(1002), pa.int64())
+    texts = pa.array([*("a" * 5000), None])
+    alike = [pa.record_batch({"n": column.slice(0, 1000)}), pa.record_batch({"m": column.slice(0, 1000)})]
     others = [
-        pa.record_batch({"n": column.slice(1, 9)}),
-        pa.record_batch({"n": column.slice(0, 8)}),
-        pa.record_batch({"n": pa.array(range(9), pa.int64())}),
-        pa.record_batch({"n": column.slice(0, 9), "m": column.slice(0, 9)}),
+        pa.record_batch({"n": column.slice(1, 1000)}),
+        pa.record_batch({"n": column.slice(0, 999)}),
+        pa.record_batch({"n": pa.array(range(1000), pa.int64())}),
+        pa.record_batch({"n": column.slice(0, 1000), "m": column.slice(0, 1000)}),
         pa.record_batch({"n": texts}),
         pa.record_batch({"n": texts.slice(1)}),
     ]
     assert len({identify(batch) for batch in alike}) == 1
     assert len({identify(batch) for batch in (alike[0], *others)}) == 1 + len(others)
-    # Neither children of columns, nor what would keep more than itself.
-    assert identify(BATCH.slice(0, 10)) is None
-    assert identify(pa.record_batch({"n": pa.array([[1], [2]])})) is None
+    # Neither children of columns, nor what would keep more than itself, nor what is copied quickly.
+    assert identify(BATCH.slice(0, 1000)) is None
+    assert identify(pa.record_batch({"n": pa.array([[1], [2]] * 1000)})) is None
+    assert identify(pa.record_batch({f"c{n}": column.slice(0, 100) for n in range(1000)})) is None
     assert identify(pa.record_batch({"n": texts.dictionary_encode()})) is None
 
 
