@@ -67,6 +67,7 @@ def test_connections_that_say_nothing_or_nonsense(fuzzed: Target) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("reads", ["on", "one batch"])
+@pytest.mark.soak
 def test_readers_that_are_killed_in_the_middle(fuzzed: Target, reads: str) -> None:
     arguments = [sys.executable, "-c", READER, fuzzed.uri, rpc.packed(ENDLESS).hex(), reads]
     with fuzzed.unharmed():
@@ -118,6 +119,7 @@ class _SendsCookie(flight.ClientMiddleware):
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_two_hundred_connections(fuzzed: Target) -> None:
     """Each with a session of its own, all open at once, and closed one by one."""
     option = flight_pb2.SessionOptionValue(string_value="spark")

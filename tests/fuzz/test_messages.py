@@ -123,7 +123,7 @@ def test_handles(client: flight.FlightClient) -> None:
 @pytest.mark.slow
 def test_bodies_of_actions(client: flight.FlightClient) -> None:
     # What a mutant of these creates would rightly stay.
-    creating = {"CreatePreparedStatement", "CreatePreparedSubstraitPlan", "SetSessionOptions"}
+    creating = {"CreatePreparedStatement", "SetSessionOptions"}
     bodies = [(name, rpc.packed(body)) for name, body in PACKED_ACTIONS]
     bodies += [(name, body.SerializeToString()) for name, body in BARE_ACTIONS]
     refusals = 0
@@ -146,6 +146,7 @@ GIANTS: dict[str, Callable[[], Message]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("what", sample(GIANTS, 3))
+@pytest.mark.soak
 def test_giants(client: flight.FlightClient, what: str) -> None:
     """Megabytes where a few bytes are usual: an answer, or a refusal that does not repeat them."""
     try:

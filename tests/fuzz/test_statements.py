@@ -80,6 +80,7 @@ def test_ever_more_statements(fuzz_root: Path, open_engine: Callable[[Path], Que
 
 
 @pytest.mark.parametrize("count", [60, pytest.param(400, marks=pytest.mark.slow)])
+@pytest.mark.soak
 def test_statements_over_the_wire(fuzzed: Target, count: int) -> None:
     answered = 0
     with flight.connect(fuzzed.uri) as client, fuzzed.unharmed():

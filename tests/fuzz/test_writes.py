@@ -115,6 +115,7 @@ def test_rows_of_every_kind(client: flight.FlightClient, what: str, mode: str) -
     ],
     ids=lambda value: value[:8] if isinstance(value, str) else None,
 )
+@pytest.mark.soak
 def test_giants_and_oddities(client: flight.FlightClient, table: str, rows: pa.Table) -> None:
     message = sql.CommandStatementIngest(table=table, table_definition_options=CREATED)
     try:

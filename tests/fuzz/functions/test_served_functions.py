@@ -15,6 +15,7 @@ PARTS = 100
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
+@pytest.mark.soak
 def test_some_functions_answer_or_refuse() -> None:
     verdicts = run(kinds=1, calls=2, part=7, parts=PARTS)
     assert verdicts.counts.total() > 5

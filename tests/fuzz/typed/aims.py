@@ -2,7 +2,7 @@
 
 import random
 from collections import defaultdict, deque
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 
 from tests.fuzz.typed.coverage import expected_cells
@@ -93,7 +93,14 @@ def _group_of(leaf: Leaf, operator: Operator) -> str:
 def _aims_of(seed: int, name: str, kind: str) -> Sequence[Place]:
     """Return the places of a type and a class of operators, in random order."""
     places = {one.name: one for one in PLACES}
-    found = sorted({cell[2] for cell in expected_cells() if cell[:2] == (name, kind)})
-    aims = [places[place] for place in found if place in places]
+    aims = [places[place] for place in sorted(_places_of_cells()[name, kind]) if place in places]
     random.Random(f"{seed}/{name}/{kind}").shuffle(aims)
     return aims
+
+
+@cache
+def _places_of_cells() -> Mapping[tuple[str, str], Collection[str]]:
+    found = defaultdict(set)
+    for name, kind, place, _ in expected_cells():
+        found[name, kind].add(place)
+    return found

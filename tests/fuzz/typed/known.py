@@ -85,7 +85,8 @@ MEANT: Sequence[Known] = (
         r"Decimal|Float64",
     ),
     Known("`gcd` of doubles", "refused", r"(gcd|lcm)\(", "Unsupported argument types"),
-    Known("`sign` of NaN", "postgres|duckdb", r"sign(um)?\(", "NaN"),
+    Known("`sign(x)`", "postgres|duckdb", r"sign(um)?\(", "NaN"),
+    Known("`sign(x)`", "duckdb", r"sign(um)?\(.*'-?\d*\.\d"),
     Known("`upper('ß')`", "postgres|duckdb", "upper|initcap", "ß|SS"),
     Known("a pattern that is none", "refused", "", "Regular expression did not compile|regex parse error"),
     Known("the least of an integer type", "refused", "", "overflow on abs"),
@@ -131,7 +132,7 @@ MEANT: Sequence[Known] = (
     Known(
         "decimals of 38 digits beside each other",
         "duckdb",
-        r"(greatest|least|coalesce|nullif|CASE)\b.*decimal_38",
+        r"(greatest|least|coalesce|ifnull|nvl|nullif|CASE)\b.*decimal_38",
         r": Decimal\(.*, Decimal\(",
     ),
     Known("`at = ANY (ARRAY[day, '2024-07-01 12:00'])`", "duckdb", r"decimal_.* = ANY\(ARRAY\[.*\d{19,}"),
@@ -167,7 +168,7 @@ MEANT: Sequence[Known] = (
     Known(
         "`mod(2, 0.1)`",
         "postgres|duckdb",
-        r"(%|mod\().*(\d*\.\d|sign|power|\^)|(\.\d|sign|power|\^).*(%|mod\()",
+        r"(%|mod\().*(\d*\.\d|sign|power|\^|epoch)|(\.\d|sign|power|\^|epoch).*(%|mod\()",
     ),
     Known(
         "`CAST(x AS DECIMAL(5, 1))` of a double",

@@ -84,6 +84,7 @@ def test_a_wrong_answer_is_noticed(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ["postgres", "duckdb"])
+@pytest.mark.soak
 def test_other_engines_notice_a_wrong_operator(
     writers: WriterProcess, postgres: Postgres, engine: str
 ) -> None:
@@ -93,6 +94,7 @@ def test_other_engines_notice_a_wrong_operator(
     assert [one.judge for one in report.mismatches.values()] == [engine], report.figures()
 
 
+@pytest.mark.soak
 def test_reproductions_begin_with_the_same_lake(writers: WriterProcess) -> None:
     first, again = (_texts(writers) for _ in range(2))
     assert first == again
