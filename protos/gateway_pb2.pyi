@@ -120,39 +120,6 @@ class StatementHandle(_message.Message):
 Global___StatementHandle: _TypeAlias = StatementHandle  # noqa: Y015
 
 @_typing.final
-class PlanTicket(_message.Message):
-    """The ticket of a Substrait plan."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    PLAN_FIELD_NUMBER: _builtins.int
-    SETTINGS_FIELD_NUMBER: _builtins.int
-    STATEMENT_ID_FIELD_NUMBER: _builtins.int
-    SCHEMA_DIGEST_FIELD_NUMBER: _builtins.int
-    plan: _builtins.bytes
-    """A serialized substrait.Plan."""
-    settings: _builtins.bytes
-    statement_id: _builtins.bytes
-    """16 bytes. A gateway lets each be used once."""
-    schema_digest: _builtins.bytes
-    """Of the schema that the client was told."""
-    def __init__(
-        self,
-        *,
-        plan: _builtins.bytes = ...,
-        settings: _builtins.bytes = ...,
-        statement_id: _builtins.bytes = ...,
-        schema_digest: _builtins.bytes = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["plan", b"plan", "schema_digest", b"schema_digest", "settings", b"settings", "statement_id", b"statement_id"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___PlanTicket: _TypeAlias = PlanTicket  # noqa: Y015
-
-@_typing.final
 class PreparedHandle(_message.Message):
     """The handle of a prepared statement: any gateway over the same root can execute it."""
 
@@ -163,7 +130,6 @@ class PreparedHandle(_message.Message):
     SETTINGS_FIELD_NUMBER: _builtins.int
     PARAMETERS_FIELD_NUMBER: _builtins.int
     SCHEMA_DIGEST_FIELD_NUMBER: _builtins.int
-    PLAN_FIELD_NUMBER: _builtins.int
     id: _builtins.bytes
     """16 bytes. Finds what this gateway keeps of the statement."""
     query: _builtins.str
@@ -175,8 +141,6 @@ class PreparedHandle(_message.Message):
     """
     schema_digest: _builtins.bytes
     """Of the schema that the client was told."""
-    plan: _builtins.bytes
-    """A serialized substrait.Plan, where that was prepared in place of a query."""
     def __init__(
         self,
         *,
@@ -185,11 +149,10 @@ class PreparedHandle(_message.Message):
         settings: _builtins.bytes = ...,
         parameters: _builtins.bytes = ...,
         schema_digest: _builtins.bytes = ...,
-        plan: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "parameters", b"parameters", "plan", b"plan", "query", b"query", "schema_digest", b"schema_digest", "settings", b"settings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "parameters", b"parameters", "query", b"query", "schema_digest", b"schema_digest", "settings", b"settings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -25,7 +25,7 @@ from lance_gateway.protos.flight_sql import pack
 
 logger = logging.getLogger(__name__)
 
-_Named: TypeAlias = own.PreparedTicket | own.PlanTicket | own.PartTicket | own.WriteTicket
+_Named: TypeAlias = own.PreparedTicket | own.PartTicket | own.WriteTicket
 """Tickets that name their statement."""
 _CANCELLED = flight_pb2.CANCEL_STATUS_CANCELLED
 _CANCELLING = flight_pb2.CANCEL_STATUS_CANCELLING

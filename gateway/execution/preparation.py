@@ -113,25 +113,6 @@ class Preparation:
             lambda: engine.prepare_statement(sql, settings, access, promised=promised, bound=bound),
         )
 
-    def prepare_plan(
-        self, plan: bytes, settings: SessionSettings, call: Call, promised: bytes | None = None
-    ) -> PreparedQuery:
-        """Return the plan of a serialized substrait.Plan.
-
-        Raises:
-            LanceGatewayError: see `QueryEngine.prepare`; or it was stopped.
-        """
-        engine, access, settings = self._engine, call.access, call.find_path(settings)
-        kept = engine.find_kept(plan, settings, access, promised)
-        if kept is not None:
-            return kept
-        return self._queries.plan(
-            f"substrait.Plan of {len(plan)} bytes",
-            settings,
-            call,
-            lambda: engine.prepare(plan, settings, access, promised=promised),
-        )
-
 
 def _is_temporary(target: str) -> bool:
     return isinstance(target, TableName) and target.is_temporary

@@ -19,7 +19,6 @@ from lance_gateway.gateway.execution.streams import Streams
 from lance_gateway.gateway.protocol.commands import Call, Command, Handler, PlannedStream, Ticket
 from lance_gateway.gateway.statements.prepared_statements import IDLE_SECONDS
 from lance_gateway.memwal.storage.schemas import MAX_NAME_BYTES
-from lance_gateway.planner.binding.substrait import substrait_version
 from lance_gateway.protos import flight_sql_pb2 as sql
 from lance_gateway.protos.flight_sql import pack
 
@@ -114,7 +113,7 @@ _STRING_VALUES: Mapping[int, str] = {
 }
 _BOOL_VALUES: Mapping[int, bool] = {
     sql.FLIGHT_SQL_SERVER_SQL: True,
-    sql.FLIGHT_SQL_SERVER_SUBSTRAIT: True,
+    sql.FLIGHT_SQL_SERVER_SUBSTRAIT: False,
     sql.FLIGHT_SQL_SERVER_CANCEL: True,
     sql.FLIGHT_SQL_SERVER_INGEST_TRANSACTIONS_SUPPORTED: True,
     sql.SQL_DDL_CATALOG: False,
@@ -188,15 +187,6 @@ _NO_COMMIT_LEVELS: Mapping[int, int] = {sql.SQL_SUPPORTED_TRANSACTIONS_ISOLATION
 _MAX_INT32 = 2**31 - 1
 
 
-def _read_versions() -> Mapping[int, str]:
-    """Return the versions of this process. Asking DataFusion starts threads, so not at import."""
-    plans = substrait_version()
-    return {
-        sql.FLIGHT_SQL_SERVER_SUBSTRAIT_MIN_VERSION: plans,
-        sql.FLIGHT_SQL_SERVER_SUBSTRAIT_MAX_VERSION: plans,
-    }
-
-
 def _describe_writing(*, writes: bool) -> Mapping[int, bool]:
     return {
         sql.FLIGHT_SQL_SERVER_READ_ONLY: not writes,
@@ -219,7 +209,7 @@ def collect_values(
     """
     milliseconds = min(int(transaction_seconds * 1000), _MAX_INT32)
     by_kind: tuple[Mapping[int, Value], ...] = (
-        {**_STRING_VALUES, **_read_versions()},
+        _STRING_VALUES,
         {**_BOOL_VALUES, **_describe_writing(writes=writes), **({} if sends_commit else _NO_COMMIT_FLAGS)},
         {**_BIGINT_VALUES, **({} if sends_commit else _NO_COMMIT_LEVEL)},
         {

@@ -241,8 +241,7 @@ class TracedEngine(QueryEngine):
 
     def _prepare_and_keep(self, key: StatementKey, promised: bytes | None) -> PreparedQuery:
         planned = super()._prepare_and_keep
-        statement = key.statement if isinstance(key.statement, str) else "a Substrait plan"
-        return self._tracing.trace_planning(statement, lambda: planned(key, promised))
+        return self._tracing.trace_planning(key.statement, lambda: planned(key, promised))
 
 
 def _to_nanoseconds(moment: datetime | None) -> int | None:

@@ -29,7 +29,6 @@ _READERS: Mapping[type[Message], Callable[[Any], bytes]] = MappingProxyType(
         ),
         sql.TicketStatementQuery: lambda message: _read_handle(own.StatementHandle, message.statement_handle),
         own.PreparedTicket: lambda message: bytes(message.settings),
-        own.PlanTicket: lambda message: bytes(message.settings),
     }
 )
 

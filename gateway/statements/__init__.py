@@ -1,1 +1,1 @@
-"""Command families that run statements: direct, prepared, as Substrait plans, and ingestion."""
+"""Command families that run statements: direct, prepared, and ingestion."""

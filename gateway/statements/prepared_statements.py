@@ -111,12 +111,6 @@ class PreparedStatements:
                 self._create,
             ),
             Action(
-                "CreatePreparedSubstraitPlan",
-                "Check a Substrait plan and return its handle.",
-                sql.ActionCreatePreparedSubstraitPlanRequest,
-                self._create_from_plan,
-            ),
-            Action(
                 "ClosePreparedStatement",
                 "Forget what is kept of a prepared statement.",
                 sql.ActionClosePreparedStatementRequest,
@@ -127,10 +121,6 @@ class PreparedStatements:
     def _create(self, request: sql.ActionCreatePreparedStatementRequest, call: Call) -> bytes:
         query = self._preparation.prepare(request.query, call.settings, call)
         return self._encode_created(own.PreparedHandle(query=request.query), query, call)
-
-    def _create_from_plan(self, request: sql.ActionCreatePreparedSubstraitPlanRequest, call: Call) -> bytes:
-        query = self._preparation.prepare_plan(request.plan.plan, call.settings, call)
-        return self._encode_created(own.PreparedHandle(query=query.sql, plan=request.plan.plan), query, call)
 
     def _encode_created(
         self, handle: own.PreparedHandle, query: PreparedQuery | PreparedWrite | OwnStatement, call: Call
@@ -175,7 +165,7 @@ class PreparedStatements:
             raise InvalidInputError(
                 f"the statement has {needed} parameters and none are bound: bind {needed} values"
             )
-        if isinstance(query, PreparedQuery) and not handle.plan and call.settings.endpoints > 1:
+        if isinstance(query, PreparedQuery) and call.settings.endpoints > 1:
             parameters = self._restore(handle, bound, query)
             if parameters is None or parameters.nbytes <= _MAX_HANDLE_BYTES:
                 chosen = _restore_settings(handle, call.settings.shortcuts)
@@ -338,8 +328,6 @@ class PreparedStatements:
         """Return the plan of a statement, for the types of the parameters that were bound."""
         settings = _restore_settings(handle, call.settings.shortcuts if shortcuts is None else shortcuts)
         promised = handle.schema_digest
-        if handle.plan:
-            return self._preparation.prepare_plan(handle.plan, settings, call, promised)
         return self._preparation.prepare(handle.query, settings, call, promised, bound)
 
 

@@ -1,6 +1,4 @@
-"""Statements without preparation: queries, updates, and Substrait plans in place of queries.
-
-Table names in a Substrait plan are resolved like those of a statement, with the caller's rows and columns.
+"""Statements without preparation: queries and updates.
 
 `KILL QUERY 'id'`, with an id of `system.queries`, returns one row like a query, so that every client can send
 it, but it does not wait in the queue of statements. It takes effect when it is executed, not when it is
@@ -44,7 +42,7 @@ from lance_gateway.gateway.protocol.commands import (
 )
 from lance_gateway.gateway.protocol.errors import QueryCancelledError
 from lance_gateway.gateway.protocol.sql_types import describe_result_schema
-from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, UnsupportedError
+from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError
 from lance_gateway.planner.engine import PreparedQuery
 from lance_gateway.protos import flight_sql_pb2 as sql
 from lance_gateway.protos import gateway_pb2 as own
@@ -54,8 +52,8 @@ from lance_gateway.protos.flight_sql import pack
 class Statements:
     """Plans a query for GetFlightInfo and runs it for DoGet; runs a write at once.
 
-    The ticket of a query carries the statement itself, or the Substrait plan, so it can be redeemed by any
-    gateway over the same root; the engine keeps plans for a while, so that the usual DoGet does not plan a
+    The ticket of a query carries the statement itself, so it can be redeemed by any gateway over the same
+    root; the engine keeps plans for a while, so that the usual DoGet does not plan a
     second time.
     """
 
@@ -73,9 +71,6 @@ class Statements:
             Command(sql.CommandStatementQuery, self._schema, self._plan),
             Ticket(sql.TicketStatementQuery, self._stream),
             Upload(sql.CommandStatementUpdate, self._update),
-            Command(sql.CommandStatementSubstraitPlan, self._substrait_schema, self._plan_substrait),
-            Ticket(own.PlanTicket, self._stream_substrait),
-            Upload(sql.CommandStatementSubstraitPlan, self._update_by_substrait),
         )
 
     def _schema(self, command: sql.CommandStatementQuery, call: Call) -> pa.Schema:
@@ -123,39 +118,6 @@ class Statements:
             plan.sql, plan.target, call.settings, call, lambda query: execute_write(plan, None, query.control)
         )
         return encode_update_result(result.affected)
-
-    def _substrait_schema(self, command: sql.CommandStatementSubstraitPlan, call: Call) -> pa.Schema:
-        return describe_result_schema(self._prepare_substrait(command, call))
-
-    def _plan_substrait(self, command: sql.CommandStatementSubstraitPlan, call: Call) -> PlannedStream:
-        plan = self._prepare_substrait(command, call)
-        ticket = own.PlanTicket(
-            plan=command.plan.plan,
-            settings=encode_settings(call.settings, call.transaction_id, call.temporary),
-            statement_id=new_statement_id(),
-            schema_digest=plan.digest,
-        )
-        return PlannedStream(describe_result_schema(plan), pack(ticket))
-
-    def _prepare_substrait(self, command: sql.CommandStatementSubstraitPlan, call: Call) -> PreparedQuery:
-        return self._preparation.prepare_plan(command.plan.plan, call.settings, call)
-
-    def _stream_substrait(self, ticket: own.PlanTicket, call: Call) -> flight.FlightDataStream:
-        if len(ticket.statement_id) != STATEMENT_ID_BYTES:
-            raise NotFoundError(UNNAMED)
-        settings = decode_settings(ticket.settings)
-        plan = self._preparation.prepare_plan(ticket.plan, settings, call, ticket.schema_digest)
-        return self._streams.run(plan, ticket.statement_id, settings, call)
-
-    def _update_by_substrait(
-        self,
-        _command: sql.CommandStatementSubstraitPlan,
-        _reader: flight.MetadataRecordBatchReader,
-        _call: Call,
-    ) -> bytes | None:
-        raise UnsupportedError(
-            "a Substrait plan cannot be an update: execute it as a query, and write with SQL or an ingestion"
-        )
 
 
 logger = logging.getLogger(__name__)

@@ -128,10 +128,8 @@ _DONE = WriteResult(-1)
 _NAMING = (
     sql.CommandStatementQuery,
     sql.CommandStatementUpdate,
-    sql.CommandStatementSubstraitPlan,
     sql.CommandStatementIngest,
     sql.ActionCreatePreparedStatementRequest,
-    sql.ActionCreatePreparedSubstraitPlanRequest,
 )
 _PREPARED = (sql.CommandPreparedStatementQuery, sql.CommandPreparedStatementUpdate)
 

@@ -16,7 +16,6 @@ from lance_gateway.memwal.errors import InvalidInputError
 from lance_gateway.planner.access.rights import Access
 from lance_gateway.planner.access.visible_catalog import VisibleCatalog
 from lance_gateway.planner.binding.bound_statement import BoundStatement
-from lance_gateway.planner.binding.substrait import Bound
 from lance_gateway.planner.bridge.run_control import RunControl
 from lance_gateway.planner.bridge.types.plain_types import (
     bind_values,
@@ -80,7 +79,7 @@ class CheckedQuery:
     """
 
     def __init__(
-        self, frames: Frames, bound: Bound, settings: SessionSettings, catalog: VisibleCatalog
+        self, frames: Frames, bound: BoundStatement, settings: SessionSettings, catalog: VisibleCatalog
     ) -> None:
         self.sql = bound.sql
         self._frames = frames
@@ -107,11 +106,11 @@ class CheckedQuery:
         frames, bound, catalog = self._frames, self._bound, self.catalog
         run = QueryRun(self._settings, frames.visibility, RunControl())
         parameters, planned_for = NO_PARAMETERS, None
-        if isinstance(bound, BoundStatement) and bound.parameter_count:
+        if bound.parameter_count:
             frame, parameters, self._bound = plan_with_types(frames, bound, run, catalog)
             self._columns = dict(run.columns)
         else:
-            asks_first = isinstance(bound, BoundStatement) and bound.has_vector_subqueries
+            asks_first = bound.has_vector_subqueries
             frame = frames.plan(bound, run, None, catalog, typing=asks_first)
             self._columns = dict(run.columns)
             if not bound.kind.analyzes and not asks_first:
@@ -147,7 +146,7 @@ class CheckedQuery:
             UnplannedSubqueryError: it has some.
         """
         frames, bound, catalog = self._frames, self._bound, self.catalog
-        if not (isinstance(bound, BoundStatement) and NESTED.search(text := bound.text)):
+        if not NESTED.search(text := bound.text):
             return
         if types:
             # A condition on NULL, which stands for the parameters in the other plan, leaves no subquery.

@@ -23,7 +23,6 @@ from lance_gateway.planner.binding.bound_statement import (
     check_vectors,
     read_query_vectors,
 )
-from lance_gateway.planner.binding.substrait import Bound, BoundPlan
 from lance_gateway.planner.bridge.json.functions import WRITERS, register_writer
 from lance_gateway.planner.bridge.machine import count_cores
 from lance_gateway.planner.bridge.row_expressions import mark_uuids
@@ -133,7 +132,7 @@ class Frames:
 
     def plan(
         self,
-        bound: Bound,
+        bound: BoundStatement,
         run: QueryRun,
         parameters: Sequence[pa.Scalar] | None,
         catalog: VisibleCatalog,
@@ -160,8 +159,6 @@ class Frames:
         Raises:
             LanceGatewayError: DataFusion refuses the statement.
         """
-        if isinstance(bound, BoundPlan):
-            return self._plan_substrait(bound, run, catalog, pushdown=pushdown)
         run.partitions = self._choose_partitions(bound, catalog)
         untyped = parameters is None and bound.parameter_count > 0
         text, values = _render(bound, parameters)
@@ -391,7 +388,7 @@ class Frames:
             raise found
         return found
 
-    def refuse_unplanned(self, frame: DataFrame, bound: Bound, run: QueryRun) -> None:
+    def refuse_unplanned(self, frame: DataFrame, bound: BoundStatement, run: QueryRun) -> None:
         """Refuse a plan with subqueries that DataFusion does not run.
 
         Raises:
@@ -458,28 +455,6 @@ class Frames:
             raise translate_error(error, subquery, run.control.error or inner.failure) from error
         table = pa.Table.from_batches(batches, batches[0].schema if batches else self.schema(frame))
         return call.with_vectors(read_query_vectors(call.function.value, table))
-
-    def _plan_substrait(
-        self, bound: BoundPlan, run: QueryRun, catalog: VisibleCatalog, *, pushdown: bool
-    ) -> PlannedFrame:
-        """Plan a Substrait plan over the plans of its relations."""
-        relations = {
-            name: self.plan(statement, run, None, catalog, pushdown=pushdown)
-            for name, statement in bound.relations.items()
-        }
-        run.predicates = NO_PREDICATES  # those of single relations are not those of the plan
-        rules = ["eliminate_outer_join"] if bound.has_full_joins else []
-        whole = ContextOptions(self.partitions, sorts_whole=True)
-        context = self._contexts.make(whole, without=rules)
-        frame = PlannedFrame(bound.make_frame(context, relations).df)
-        without = partial(self._optimize_without, frame, *rules)
-        may_equal_nulls = bound.compares_null or any(NULL_SAFE.search(one.text) for one in relations.values())
-        if may_equal_nulls and (mixing := find_mixing_rules(frame.optimized_logical_plan(), without)):
-            context = self._contexts.make(whole, without=[*rules, *mixing])
-            frame = PlannedFrame(bound.make_frame(context, relations).df)
-        schemas = [relation.schema() for relation in relations.values()]
-        check_plan(frame, None, schemas, lambda _: frame)
-        return frame
 
     def _find_mixing_rules(self, frame: PlannedFrame, without: Sequence[str]) -> tuple[str, ...] | None:
         """Return the rules that confuse joins; None if the plan fails, which its execution reports."""

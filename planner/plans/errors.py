@@ -24,7 +24,6 @@ from lance_gateway.memwal.errors import (
     UnsupportedError,
 )
 from lance_gateway.planner.binding.bound_statement import BoundStatement
-from lance_gateway.planner.binding.substrait import Bound
 from lance_gateway.planner.bridge.run_control import describe_too_large
 from lance_gateway.planner.sql.rules.subqueries import QUALIFIER
 from lance_gateway.planner.sql.subqueries.expressions import MORE_THAN_ONE
@@ -225,12 +224,12 @@ def is_unimplemented(error: Exception) -> bool:
     return "This feature is not implemented:" in str(error)
 
 
-def _translate_syntax_error(text: str, bound: Bound) -> InvalidInputError | None:
+def _translate_syntax_error(text: str, bound: BoundStatement) -> InvalidInputError | None:
     """Return a syntax error with its place; None if the text is that of another error."""
     match = _SYNTAX.search(text)
     if match is None:
         return None
-    if isinstance(bound, BoundStatement) and bound.text != bound.sql:
+    if bound.text != bound.sql:
         # Places in what was written for DataFusion are none in the statement.
         try:
             SessionContext().sql(bound.sql)
@@ -244,7 +243,7 @@ def _translate_syntax_error(text: str, bound: Bound) -> InvalidInputError | None
 
 
 def translate_error(
-    error: BaseException, bound: Bound, failure: LanceGatewayError | None
+    error: BaseException, bound: BoundStatement, failure: LanceGatewayError | None
 ) -> LanceGatewayError:
     """Translate an error of DataFusion for clients.
 
@@ -261,7 +260,7 @@ def translate_error(
     unreadable = _translate_syntax_error(text, bound)
     if unreadable is not None:
         return unreadable
-    if isinstance(bound, BoundStatement) and bound.is_unread:
+    if bound.is_unread:
         return UnsupportedError(PlacedMessage(bound.sql, find_unread(bound.sql), _UNREAD))
     text = _PYTHON_ERROR.sub(r"\1", text)
     refused = _NO_FILES.search(text)
@@ -276,7 +275,7 @@ def translate_error(
     if fixed is not None:
         return InvalidInputError(fixed)
     side = _SIDE.search(short)
-    if side is not None and isinstance(bound, BoundStatement) and side[1] not in bound.sql:
+    if side is not None and side[1] not in bound.sql:
         return UnsupportedError(
             "a subquery with EXCEPT or INTERSECT that names columns of the query around it is not supported "
             "in this statement: write NOT EXISTS or EXISTS in its place"

@@ -27,13 +27,13 @@ class StatementKey:
     Its tables and views are not part of the key: they are compared when the statement is used again.
 
     Attributes:
-        statement: SQL, or a Substrait plan.
+        statement: SQL.
         settings: of the session.
         access: what the principal may see; the same object as long as the rights are the same.
         value_types: of its parameters, where they are those of the bound values.
     """
 
-    statement: str | bytes
+    statement: str
     settings: SessionSettings
     access: Access
     value_types: tuple[pa.DataType, ...] = ()

@@ -234,7 +234,7 @@ class PreparedQuery(DividedQuery):
             planned_for.set_control(task.control)
             return frame, planned_for
         run = QueryRun(task.settings, self._frames.visibility, task.control)
-        if isinstance(bound, BoundStatement) and self._frames.reopen(frame, bound, run, task.catalog):
+        if self._frames.reopen(frame, bound, run, task.catalog):
             return frame, run
         return None
 
@@ -317,9 +317,7 @@ class PreparedQuery(DividedQuery):
     def _plan_residents(self, frame: PlannedFrame, run: QueryRun, task: Task) -> DataFrame | None:
         """Plan the statement over resident tables after it was planned over leaves; None if it has none."""
         bound = self._bound
-        if not isinstance(bound, BoundStatement) or not may_have_residents(
-            bound, task.catalog, run, self._frames.resident_rows
-        ):
+        if not may_have_residents(bound, task.catalog, run, self._frames.resident_rows):
             return None
         run.control.run_uninterrupted(frame.execution_plan)
         learned = learn(bound, run, frame.optimized_logical_plan())
@@ -350,10 +348,8 @@ class PreparedQuery(DividedQuery):
         bound = self._bound
         run = QueryRun(task.settings, self._frames.visibility, task.control)
         planned = None
-        if (
-            isinstance(bound, BoundStatement)
-            and may_have_residents(bound, task.catalog, run, self._frames.resident_rows)
-            and learned.add_scans(bound, task.catalog, run)
+        if may_have_residents(bound, task.catalog, run, self._frames.resident_rows) and learned.add_scans(
+            bound, task.catalog, run
         ):
             planned = self._plan_learned(learned, run, task)
         if planned is None:

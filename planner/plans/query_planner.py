@@ -22,7 +22,7 @@ from lance_gateway.planner.access.rights import FULL_ACCESS, Access
 from lance_gateway.planner.access.secured_table import SecuredTable
 from lance_gateway.planner.access.visible_catalog import SystemTable, VisibleCatalog
 from lance_gateway.planner.binding.bind import bind
-from lance_gateway.planner.binding.substrait import Bound, bind_plan
+from lance_gateway.planner.binding.bound_statement import BoundStatement
 from lance_gateway.planner.binding.value_types import settle_types
 from lance_gateway.planner.bridge.run_control import RunControl, describe_panics
 from lance_gateway.planner.plans.checks.unplanned_subqueries import NESTED, UNPLANNED, UnplannedSubqueryError
@@ -42,20 +42,20 @@ from lance_gateway.planner.tables.state.catalog import Catalog
 
 _REFUSALS = (InvalidInputError, UnsupportedError, PreconditionError, QueryFailedError)
 """Errors of statements that may be planned otherwise."""
-CreateQuery: TypeAlias = Callable[[Frames, Bound, SessionSettings, VisibleCatalog], PreparedQuery]
+CreateQuery: TypeAlias = Callable[[Frames, BoundStatement, SessionSettings, VisibleCatalog], PreparedQuery]
 """Checks a bound statement."""
 CreateUnbound: TypeAlias = Callable[
-    [Frames, str | bytes, SessionSettings, VisibleCatalog, tuple[pa.DataType, ...]], PreparedQuery
+    [Frames, str, SessionSettings, VisibleCatalog, tuple[pa.DataType, ...]], PreparedQuery
 ]
-"""Binds a text or a Substrait plan, and checks it with the types of bound values."""
+"""Binds a text, and checks it with the types of bound values."""
 LONG_STATEMENT = 8192
-"""A text of more characters, or a plan of more bytes, is bound where it is planned: that takes a while."""
+"""A text of more characters is bound where it is planned: that takes a while."""
 
 
 def bind_and_create(
     create_query: CreateQuery,
     frames: Frames,
-    statement: str | bytes,
+    statement: str,
     settings: SessionSettings,
     visible: VisibleCatalog,
     value_types: tuple[pa.DataType, ...] = (),
@@ -65,7 +65,7 @@ def bind_and_create(
     Args:
         create_query: checks the bound statement.
         frames: plans it.
-        statement: SQL, or a serialized substrait.Plan.
+        statement: SQL.
         settings: of the session.
         visible: the tables of the principal.
         value_types: of the parameters; empty where the text, or a guess, decides.
@@ -73,9 +73,6 @@ def bind_and_create(
     Raises:
         LanceGatewayError: the statement is not valid.
     """
-    if isinstance(statement, bytes):
-        plan = bind_plan(statement, visible, settings.schema)
-        return _create(create_query, frames, plan, settings, visible)
     telling: AbstractContextManager[None] = nullcontext()
     if settings.dialect != NATIVE:
         statement = to_native(statement, settings.dialect, visible, settings.schema)
@@ -124,7 +121,7 @@ def _bind_and_create(
 def _create(
     create_query: CreateQuery,
     frames: Frames,
-    bound: Bound,
+    bound: BoundStatement,
     settings: SessionSettings,
     visible: VisibleCatalog,
 ) -> PreparedQuery:
@@ -169,7 +166,7 @@ class QueryPlanner:
 
     def find_kept(
         self,
-        statement: str | bytes,
+        statement: str,
         settings: SessionSettings,
         access: Access,
         promised: bytes | None,
@@ -180,7 +177,7 @@ class QueryPlanner:
         Nothing is asked of an object store, which may keep the caller waiting.
 
         Args:
-            statement: SQL, or a serialized substrait.Plan.
+            statement: SQL.
             settings: of the session.
             access: rights of the principal.
             promised: digest of the result schema that a client has.
@@ -192,7 +189,7 @@ class QueryPlanner:
 
     def prepare(
         self,
-        statement: str | bytes,
+        statement: str,
         settings: SessionSettings = DEFAULT_SETTINGS,
         access: Access = FULL_ACCESS,
         *,
@@ -202,7 +199,7 @@ class QueryPlanner:
         """Check syntax, names and types of a statement, or return a plan that is kept.
 
         Args:
-            statement: SQL, or a serialized substrait.Plan.
+            statement: SQL.
             settings: of the session.
             access: what the principal may see.
             promised: `PreparedQuery.digest` of the schema that the client got when it prepared the statement,
@@ -248,7 +245,7 @@ class QueryPlanner:
         visible = self.visible_catalog(key.access)
 
         def create(
-            frames: Frames, bound: Bound, settings: SessionSettings, visible: VisibleCatalog
+            frames: Frames, bound: BoundStatement, settings: SessionSettings, visible: VisibleCatalog
         ) -> PreparedQuery:
             try:
                 return self._create_query(frames, bound, settings, visible)
@@ -262,7 +259,7 @@ class QueryPlanner:
             try:
                 plan = self._create_unbound(self._frames, statement, settings, visible, key.value_types)
             except InvalidInputError as error:
-                if promised is None or isinstance(statement, bytes):
+                if promised is None:
                     raise
                 raise schema_changed_error(statement) from error
         else:

@@ -166,7 +166,7 @@ class DividedQuery(CheckedQuery):
         """
         bound = self._bound
         chosen = settings or self._settings
-        if not isinstance(bound, BoundStatement) or not self._may_divide(count, chosen):
+        if not self._may_divide(count, chosen):
             return None
         task = self._make_task(parameters, chosen, None)
         table = task.catalog.table(bound.references[0].table)
@@ -195,13 +195,11 @@ class DividedQuery(CheckedQuery):
         Raises:
             UnavailableError: files of the snapshot no longer exist.
         """
-        _, table = self._resolve_table(part, self.catalog.reopen())
-        return table.table.reopen(part.snapshot)
+        return self._resolve_table(part, self.catalog.reopen()).table.reopen(part.snapshot)
 
-    def _resolve_table(self, part: ScanPart, catalog: VisibleCatalog) -> tuple[BoundStatement, SecuredTable]:
-        bound = self._bound
-        tables = [reference.table for reference in bound.references]
-        if not isinstance(bound, BoundStatement) or tables != [part.snapshot.table]:
+    def _resolve_table(self, part: ScanPart, catalog: VisibleCatalog) -> SecuredTable:
+        tables = [reference.table for reference in self._bound.references]
+        if tables != [part.snapshot.table]:
             msg = f"the part is of table {part.snapshot.table!r}, which the statement does not read alone"
             raise InvalidInputError(msg)
         table = catalog.table(part.snapshot.table)
@@ -209,7 +207,7 @@ class DividedQuery(CheckedQuery):
             # A client could describe a snapshot that leaves out the versions that hide rows.
             msg = f"an access policy applies to table {table.name!r}, which is not read in parts then"
             raise PreconditionError(f"{msg}: run the query again")
-        return bound, table
+        return table
 
     def execute_part(
         self,
@@ -232,7 +230,7 @@ class DividedQuery(CheckedQuery):
             UnavailableError: the snapshot no longer exists, or the statement has another meaning now.
         """
         task = self._make_task(parameters, settings, control)
-        bound, table = self._resolve_table(part, task.catalog)
+        bound, table = self._bound, self._resolve_table(part, task.catalog)
         run = QueryRun(task.settings, self._frames.visibility, task.control)
         opened = snapshot if isinstance(snapshot, TableSnapshot) else table.table.reopen(part.snapshot)
         run.division = Division(opened, part.snapshot.scanned_regions, part.count)

@@ -8,8 +8,6 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from datafusion import SessionContext
-from datafusion.substrait import Serde
 
 from tests.adbc.values import VALUES
 from tests.support.processes.servers import open_connection
@@ -92,14 +90,6 @@ def test_a_session_that_wants_parts_gets_each_row_once(uri: str) -> None:
             cursor.execute("SELECT id FROM orders")
             whole = [number for (number,) in cursor.fetchall()]
     assert sorted(found) == sorted(whole) == list(range(1000))
-
-
-def test_a_substrait_plan_is_executed(cursor: Any) -> None:
-    context = SessionContext()
-    columns = pa.schema({"id": pa.int64(), "customer": pa.string(), "amount": pa.float64()})
-    context.register_record_batches("orders", [[pa.RecordBatch.from_pylist([], schema=columns)]])
-    cursor.execute(bytes(Serde.serialize_bytes("SELECT count(*) FROM orders WHERE id < 7", context)))
-    assert cursor.fetchall() == [(7,)]
 
 
 def test_pandas_reads_a_query(adbc: Any, expected: pa.Table) -> None:

@@ -23,7 +23,7 @@ from lance_gateway.memwal.errors import LanceGatewayError
 from lance_gateway.memwal.storage.time_limits import StorageLimits
 from lance_gateway.planner.access.rights import Access
 from lance_gateway.planner.access.visible_catalog import FoundNames
-from lance_gateway.planner.binding.substrait import Bound
+from lance_gateway.planner.binding.bound_statement import BoundStatement
 from lance_gateway.planner.bridge.memory_use import MemoryUse
 from lance_gateway.planner.bridge.run_control import TableRead
 from lance_gateway.planner.plans.scan_parts import ScanPart
@@ -75,11 +75,11 @@ class Unbound:
     """A long statement whose names the worker resolves.
 
     Attributes:
-        statement: SQL, or a serialized substrait.Plan.
+        statement: SQL.
         value_types: of its parameters, where they are those of the bound values.
     """
 
-    statement: str | bytes
+    statement: str
     value_types: tuple[pa.DataType, ...] = ()
 
 
@@ -94,7 +94,7 @@ class Definition:
         system_tables: name -> columns of the system tables that it may read.
     """
 
-    bound: Bound | Unbound
+    bound: BoundStatement | Unbound
     settings: SessionSettings
     access: Access
     system_tables: Mapping[str, pa.Schema]
@@ -152,7 +152,7 @@ class Checked:
 
     schema: pa.Schema
     parameter_schema: pa.Schema
-    bound: Bound | None = None
+    bound: BoundStatement | None = None
     found: FoundNames | None = None
 
 

@@ -37,7 +37,7 @@ from lance_gateway.gateway.execution.workers.process import Lease, WorkerLostErr
 from lance_gateway.gateway.execution.workers.segments import StoredBatch
 from lance_gateway.memwal.errors import UnavailableError
 from lance_gateway.planner.access.visible_catalog import VisibleCatalog
-from lance_gateway.planner.binding.substrait import Bound, BoundPlan
+from lance_gateway.planner.binding.bound_statement import BoundStatement
 from lance_gateway.planner.bridge.run_control import RunControl
 from lance_gateway.planner.plans.checked_query import Task
 from lance_gateway.planner.plans.dataframes import Frames
@@ -71,15 +71,11 @@ class RemoteStatement:
         favourite: worker that was asked last; None at first.
     """
 
-    def __init__(
-        self, pool: WorkerPool, user: str, text: str | bytes, define: Callable[[], Definition]
-    ) -> None:
+    def __init__(self, pool: WorkerPool, user: str, text: str, define: Callable[[], Definition]) -> None:
         self.number = pool.next_number()
         self.favourite: WorkerProcess | None = None
-        name = blake2b(f"{user}\0".encode(), digest_size=16)
-        name.update(text.encode() if isinstance(text, str) else text)
         self._pool = pool
-        self._name = name.digest()
+        self._name = blake2b(f"{user}\0{text}".encode(), digest_size=16).digest()
         self._define = define
         self._knowing: weakref.WeakSet[WorkerProcess] = weakref.WeakSet()
         self._checked: Checked | None = None
@@ -164,7 +160,7 @@ class RemoteQuery(PreparedQuery):
         self,
         pool: WorkerPool,
         frames: Frames,
-        bound: Bound,
+        bound: BoundStatement,
         settings: SessionSettings,
         catalog: VisibleCatalog,
         remote: RemoteStatement | None = None,
@@ -284,7 +280,7 @@ class RemoteQuery(PreparedQuery):
 def bind_in_worker(
     pool: WorkerPool,
     frames: Frames,
-    statement: str | bytes,
+    statement: str,
     settings: SessionSettings,
     catalog: VisibleCatalog,
     value_types: tuple[pa.DataType, ...] = (),
@@ -294,7 +290,7 @@ def bind_in_worker(
     Args:
         pool: the workers.
         frames: for the query.
-        statement: SQL, or a serialized substrait.Plan.
+        statement: SQL.
         settings: of its session.
         catalog: the tables of the principal.
         value_types: of its parameters, where they are those of the bound values.
@@ -333,9 +329,11 @@ def _list_system_tables(catalog: VisibleCatalog) -> dict[str, pa.Schema]:
     return {name: catalog.system_table(name).schema for name in catalog.system_tables()}
 
 
-def _define(bound: Bound | Unbound, settings: SessionSettings, catalog: VisibleCatalog) -> Definition:
+def _define(
+    bound: BoundStatement | Unbound, settings: SessionSettings, catalog: VisibleCatalog
+) -> Definition:
     """Return all that the plan of a statement depends on."""
-    if not isinstance(bound, BoundPlan | Unbound) and bound.key_query is not None:
+    if isinstance(bound, BoundStatement) and bound.key_query is not None:
         # Whether it looks up keys is decided here.
         bound = replace(bound, key_query=None)
     system: dict[str, pa.Schema] = {}
@@ -344,10 +342,8 @@ def _define(bound: Bound | Unbound, settings: SessionSettings, catalog: VisibleC
     return Definition(bound, settings, catalog.access, system)
 
 
-def _find_tables(bound: Bound) -> set[str]:
+def _find_tables(bound: BoundStatement) -> set[str]:
     """Return the tables that a statement reads."""
-    if isinstance(bound, BoundPlan):
-        return set().union(*map(_find_tables, bound.relations.values()))
     names: set[str] = set()
     for reference in bound.references:
         names.add(split_extension(reference.table)[0])

@@ -1,7 +1,7 @@
 """What DataFusion 55 plans wrongly, and no rule rewrites, is refused here.
 
-Rules rewrite statements. Conditions of Substrait plans, columns that are named without their relation, and
-computed constants are left to these checks. Most statements can be told by their words, or by the columns of
+Rules rewrite statements. Columns that are named without their relation, and computed constants, are left to
+these checks. Most statements can be told by their words, or by the columns of
 their tables, to have none of what they look for. The words are those of the text for DataFusion, with views
 expanded.
 """
@@ -216,7 +216,7 @@ SUSPECT: Final = _words("|".join(f"(?:{words.pattern})" for words, _ in _CHECKS)
 
 def check_plan(
     frame: DataFrame,
-    sql: str | None,
+    sql: str,
     schemas: Iterable[pa.Schema],
     replan: Callable[[str], DataFrame],
 ) -> None:
@@ -224,7 +224,7 @@ def check_plan(
 
     Args:
         frame: the planned statement.
-        sql: its text; None if there is none, and everything is looked for.
+        sql: its text.
         schemas: of the tables that it reads.
         replan: plans another text in its place.
 
@@ -232,11 +232,11 @@ def check_plan(
         UnsupportedError: it would be; the text tells what to write in its place.
     """
     for words, check in _CHECKS:
-        if sql is None or words.search(sql):
+        if words.search(sql):
             check(frame)
     instants = instants_of(schemas)
     if instants and may_lose_fractions(sql, instants):
         refuse_lost_fractions(frame)
-        shown = show_hidden_operands(sql or "")
-        if sql is not None and shown != sql:
+        shown = show_hidden_operands(sql)
+        if shown != sql:
             refuse_lost_fractions(replan(shown))

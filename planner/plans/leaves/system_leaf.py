@@ -19,7 +19,6 @@ from lance_gateway.memwal.storage.table_names import CATALOG, MAIN_SCHEMA, Table
 from lance_gateway.planner.access.rights import Access
 from lance_gateway.planner.access.visible_catalog import SYSTEM_SCHEMA, SystemTable, VisibleCatalog
 from lance_gateway.planner.binding.bound_statement import BoundStatement
-from lance_gateway.planner.binding.substrait import Bound
 from lance_gateway.planner.bridge.plan_shape import find_direct_shape
 from lance_gateway.planner.scans.query_run import QueryRun
 from lance_gateway.planner.scans.table_leaf import DeclaredLeaf, Projection
@@ -85,7 +84,9 @@ class SystemLeaf(pads.Dataset):
             return self._rows
 
 
-def plain_system_rows(bound: Bound, frame: DataFrame, run: QueryRun) -> Iterator[pa.RecordBatch] | None:
+def plain_system_rows(
+    bound: BoundStatement, frame: DataFrame, run: QueryRun
+) -> Iterator[pa.RecordBatch] | None:
     """Read a system table without DataFusion; return None if the statement is more than its scan.
 
     All statements share the threads of DataFusion, and a query for what keeps them busy must not wait.
@@ -95,7 +96,7 @@ def plain_system_rows(bound: Bound, frame: DataFrame, run: QueryRun) -> Iterator
         frame: its plan.
         run: its execution.
     """
-    if not isinstance(bound, BoundStatement) or bound.references or not bound.system_tables:
+    if bound.references or not bound.system_tables:
         return None
     shape = find_direct_shape(frame.optimized_logical_plan())
     if shape is None or shape.counts or shape.schema_name != SYSTEM_SCHEMA:

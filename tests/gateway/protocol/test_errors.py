@@ -190,7 +190,6 @@ def test_the_other_calls_answer_too(wire: flight.FlightClient) -> None:
     assert list(wire.list_flights()) == []
     assert {action.type for action in wire.list_actions()} == {
         "CreatePreparedStatement",
-        "CreatePreparedSubstraitPlan",
         "ClosePreparedStatement",
         "BeginTransaction",
         "EndTransaction",

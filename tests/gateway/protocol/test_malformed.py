@@ -25,12 +25,10 @@ COMMANDS: list[Message] = [
     sql.CommandGetXdbcTypeInfo(data_type=-5),
     sql.CommandGetSqlInfo(info=[0, 8]),
     sql.CommandStatementQuery(query="SELECT 1"),
-    sql.CommandStatementSubstraitPlan(plan=sql.SubstraitPlan(plan=b"plan", version="0.85.0")),
     sql.CommandPreparedStatementQuery(prepared_statement_handle=b"handle"),
 ]
 PACKED_ACTIONS: list[tuple[str, Message]] = [
     ("CreatePreparedStatement", sql.ActionCreatePreparedStatementRequest(query="SELECT 1")),
-    ("CreatePreparedSubstraitPlan", sql.ActionCreatePreparedSubstraitPlanRequest()),
     ("ClosePreparedStatement", sql.ActionClosePreparedStatementRequest(prepared_statement_handle=b"h")),
     ("BeginTransaction", sql.ActionBeginTransactionRequest()),
     ("EndTransaction", sql.ActionEndTransactionRequest(transaction_id=b"t")),

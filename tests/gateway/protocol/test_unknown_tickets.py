@@ -19,7 +19,6 @@ NOISE = {
 EMPTY = (
     sql.TicketStatementQuery(),
     own.PreparedTicket(),
-    own.PlanTicket(),
     own.WriteTicket(),
     own.PartTicket(),
 )

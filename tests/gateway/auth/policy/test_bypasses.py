@@ -252,7 +252,7 @@ def _unharmed(connect: Connect) -> Iterator[None]:
     assert read() == before
 
 
-@pytest.mark.parametrize("text", sample(READS, 30))
+@pytest.mark.parametrize("text", sample(READS, 15))
 def test_what_is_seen_in_part_answers_like_a_table_without_the_rest(tried: Tried, text: str) -> None:
     answer = tried(text.format(t="orders"))
     assert answer == tried(text.format(t="mirror")).replace("mirror", "orders")
@@ -303,7 +303,7 @@ def test_there_is_no_other_door(tried: Tried, text: str) -> None:
     assert CANARIES.search(answer) is None
 
 
-@pytest.mark.parametrize("text", sample(WRITES, 12))
+@pytest.mark.parametrize("text", sample(WRITES, 6))
 def test_what_is_written_follows_from_what_is_seen(tried: Tried, text: str) -> None:
     def written(name: str) -> list[str]:
         steps = (

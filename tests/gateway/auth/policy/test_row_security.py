@@ -12,8 +12,6 @@ import adbc_driver_manager
 import pyarrow as pa
 import pytest
 from argon2 import PasswordHasher
-from datafusion import SessionContext
-from datafusion.substrait import Serde
 from pyarrow import flight
 
 from lance_gateway import gateway
@@ -269,22 +267,6 @@ def test_a_prepared_statement_of_somebody_else_is_no_right(wire: Wire):
         command = sql.CommandPreparedStatementQuery(prepared_statement_handle=handle)
         assert len(rpc.fetch(owner, command)) == ALL_ORDERS
         assert sorted(rpc.fetch(analyst, command).column("id").to_pylist()) == VISIBLE
-
-
-def test_a_substrait_plan_sees_what_its_user_sees(wire: Wire):
-    owner, analyst = wire("olga"), wire("anna")
-    context = SessionContext()
-    columns = pa.schema({"id": pa.int64(), "email": pa.string()})
-    context.register_record_batches("orders", [[pa.RecordBatch.from_pylist([], schema=columns)]])
-    text = "SELECT id FROM orders WHERE email <> 'boss'"
-    plan = sql.SubstraitPlan(plan=bytes(Serde.serialize_bytes(text, context)))
-    command = sql.CommandStatementSubstraitPlan(plan=plan)
-    assert len(rpc.fetch(owner, command)) == ALL_ORDERS
-    assert sorted(rpc.fetch(analyst, command).column("id").to_pylist()) == VISIBLE
-    ticket = rpc.info(owner, command).endpoints[0].ticket
-    assert sorted(analyst.do_get(ticket).read_all().column("id").to_pylist()) == VISIBLE
-    with pytest.raises(KeyError, match="'orders' does not exist"):
-        rpc.info(wire("nils"), command)
 
 
 def test_only_its_owner_and_administrators_stop_a_statement(wire: Wire):

@@ -8,8 +8,6 @@ import duckdb
 import lance
 import pyarrow as pa
 import pytest
-from datafusion import SessionContext
-from datafusion.substrait import Producer
 
 from lance_gateway.planner.engine import QueryEngine
 from tests.support.sampling import sample
@@ -152,26 +150,6 @@ TOTALS = {
         "ON y.l = 'y' AND y.a > 2 AND x.id = y.id ORDER BY y.l, x.id LIMIT 9"
     ),
 }
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("sql", [one for one in (MISTAKEN | TOTALS).values() if "NOT IN (SELECT" not in one])
-def test_what_datafusion_plans_wrongly_in_a_substrait_plan(
-    root: Path, open_engine: Callable[[Path], QueryEngine], judge: duckdb.DuckDBPyConnection, sql: str
-) -> None:
-    context = SessionContext()
-    for name, rows in tables().items():
-        lance.write_dataset(rows, root / f"{name}.lance")
-        context.register_record_batches(name, [rows.to_batches()])
-    # As it is written: a client's own optimiser makes the same mistakes.
-    plan = bytes(Producer.to_substrait_plan(context.sql(sql).logical_plan(), context).encode())
-    found = open_engine(root).prepare(plan).execute().read_all()
-    ours = list(zip(*(column.to_pylist() for column in found.columns), strict=True))
-    judged = judge.execute(sql).fetchall()
-    if "ORDER BY" in sql.rpartition(")")[2]:
-        assert ours == judged
-    else:
-        assert sorted(ours, key=repr) == sorted(judged, key=repr)
 
 
 @pytest.mark.slow
