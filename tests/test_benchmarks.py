@@ -66,6 +66,7 @@ def sections(report: str) -> list[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_the_families_check_answers_and_write_a_report(data_dir: Path, tmp_path: Path) -> None:
     out = tmp_path / "RESULTS.md"
     run_families(small(data_dir), IN_PROCESS, out)
@@ -193,6 +194,7 @@ def test_rankings_may_differ_in_the_order_of_equal_scores_only() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_equal_curves_are_drawn_with_equal_bytes(tmp_path: Path) -> None:
     plot = Plot(
         "title", "x", "y", [Curve("one", [(1, 2), (10, 3)]), Curve("other", [(1, 1)], dashed=True)], "x"

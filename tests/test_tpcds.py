@@ -13,7 +13,7 @@ from lance_gateway.planner.engine import QueryEngine
 from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.support.sampling import sample
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.soak]
 
 SCALE = 0.1
 GENERATIONS = 4

@@ -110,7 +110,7 @@ def make_array(value: Any) -> pa.Array:
 
 
 @pytest.mark.parametrize("bind", [bind_as_python, bind_as_frames])
-@pytest.mark.parametrize("statement", sample(STATEMENTS, 60))
+@pytest.mark.parametrize("statement", sample(STATEMENTS, 30))
 def test_a_bound_value_is_as_a_literal(
     connection: Any, statement: str, bind: Callable[[list[Any]], Any]
 ) -> None:

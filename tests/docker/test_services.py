@@ -82,6 +82,7 @@ class TestUnits:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("name", UNITS)
+    @pytest.mark.soak
     def test_the_start_command_runs(self, name: str, root: Path, tmp_path: Path):
         file = tmp_path / "lance.toml"
         file.write_text(f'root = "{root}"\n[observability]\nhttp_port = "off"\n[server]\nport = 0\n')

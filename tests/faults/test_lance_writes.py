@@ -123,6 +123,7 @@ def test_a_change_that_writes_and_deletes_while_the_log_takes_nothing(root: Path
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_a_full_disk(root: Path, open_gateway: OpenGateway):
     with small_disk(root, megabytes=6):
         create(root)

@@ -50,6 +50,7 @@ def play(s3: FailingS3, name: str, number: int | None, fate: Fate, where: str = 
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_the_answer_to_an_append_is_lost(s3: FailingS3):
     """Lance sends it again, and finds an entry there: its own."""
     written = play(s3, "append", 2, "answer lost", where="/wal/")

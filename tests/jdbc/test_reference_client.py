@@ -47,6 +47,7 @@ EXPECTED = {
 
 @pytest.mark.usefixtures("classes")
 @pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.soak
 def test_the_reference_client_gets_what_it_expects(tmp_path: Path, version: str) -> None:
     jar = str(drivers.jar(version))
     compile_it = [str(drivers.jdk() / "javac"), "-cp", jar, "-encoding", "UTF-8", "-d", str(tmp_path)]

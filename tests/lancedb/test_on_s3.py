@@ -14,6 +14,7 @@ from tests.lancedb.both import KEY, SCHEMA
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_both_write_the_same_regions(s3_location: tuple[str, dict[str, str]]):
     root, options = s3_location
     connection = lancedb.connect(root, storage_options=options)

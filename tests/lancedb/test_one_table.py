@@ -139,6 +139,7 @@ def test_a_region_that_anybody_named_is_not_pruned(both: Making):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", sample(KINDS, 1))
+@pytest.mark.soak
 def test_any_order_of_writes_and_jobs(both: Making, kind: Kind):
     draw = random.Random(kind)
     table = both(kind, rows={("ann", 0): 0, ("bob", 1): 0})
@@ -291,6 +292,7 @@ def test_a_region_is_handed_over_both_ways(both: Making, statement: str):
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_a_contested_claim_does_not_hide_who_was_turned_away(both: Making, monkeypatch: pytest.MonkeyPatch):
     """The first attempt to claim the region opens it, and only the second one succeeds."""
     contested: list[int] = []

@@ -211,6 +211,7 @@ def test_a_plan_without_memory(place: Path) -> None:
     ids=["s3", "az", "gs"],
 )
 @pytest.mark.slow
+@pytest.mark.soak
 def test_a_store_that_does_not_answer(uri: str, options: dict[str, str]) -> None:
     limits = {"allow_http": "true", "client_max_retries": "0", "client_retry_timeout": "1"}
     error = failure_of(lambda: lance.dataset(uri, storage_options=options | limits))

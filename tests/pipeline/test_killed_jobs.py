@@ -157,6 +157,7 @@ def _is_finished_after(scenario: Scenario, job: Job, root: Path, number: int, wh
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_a_call_that_fails_is_told_clearly(tmp_path: Path, scenario: Scenario, job: Job):
     """Calls that write and some that read; it may also be that the job can go on without."""
     calls = _calls(scenario, job, tmp_path / "whole")

@@ -56,6 +56,7 @@ def test_rows_are_written_merged_and_read(commits_location: Location, gateway: E
     assert dict(zip(base["id"].to_pylist(), base["v"].to_pylist(), strict=True)) == expected
 
 
+@pytest.mark.soak
 def test_a_version_that_is_decided_on_but_not_renamed_is_found(
     commits_location: Location, gateway: EngineGateway
 ):

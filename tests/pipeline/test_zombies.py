@@ -84,7 +84,7 @@ EXPECTED: dict[str, dict[int, str]] = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("what", sample(EXPECTED, 3))
+@pytest.mark.parametrize("what", sample(EXPECTED, 1))
 @pytest.mark.parametrize("at", [0, 1, 3, ROWS - 1, ROWS])
 def test_an_attempt_that_rests_between_appends(table: LakeTable, gateway: EngineGateway, what: str, at: int):
     others = Others(table, gateway)
@@ -100,7 +100,7 @@ def test_an_attempt_that_rests_between_appends(table: LakeTable, gateway: Engine
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("what", sample(EXPECTED, 3))
+@pytest.mark.parametrize("what", sample(EXPECTED, 1))
 @pytest.mark.parametrize("before", [True, False], ids=["before it looks", "after it looked"])
 @pytest.mark.parametrize("look", [1, 2], ids=["ahead of its claim", "with its claim"])
 def test_an_attempt_that_rests_when_it_looks_for_the_marker(

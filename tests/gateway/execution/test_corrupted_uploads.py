@@ -81,6 +81,7 @@ def count(gateway: GatewayProcess) -> int:
 
 
 @pytest.mark.parametrize("compression", [None, "zstd", "lz4"])
+@pytest.mark.soak
 def test_damaged_rows_are_refused_or_whole(gateway: GatewayProcess, compression: str | None) -> None:
     schema, (header, body) = list_messages(build_rows(), compression)
     rng = random.Random(7)

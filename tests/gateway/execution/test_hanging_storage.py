@@ -102,6 +102,7 @@ CALLS: dict[str, Callable[[flight.FlightClient, str, flight.FlightCallOptions], 
 
 
 @pytest.mark.parametrize("name", sample(CALLS, 2))
+@pytest.mark.soak
 def test_a_call_ends_at_the_deadline_of_its_statement(
     store: ObjectStore, client: flight.FlightClient, table: str, name: str
 ):
@@ -146,6 +147,7 @@ def test_binding_ends_at_the_deadline_of_its_statement(
         put(elsewhere, command, pa.table({"$1": [7]}), SHORT)
 
 
+@pytest.mark.soak
 def test_a_write_that_has_begun_is_in_doubt_and_may_be_sent_again(
     store: ObjectStore, client: flight.FlightClient
 ):

@@ -178,6 +178,7 @@ def test_one_row_that_stands_for_too_much_is_named(client: flight.FlightClient) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("codec", ["zstd", "lz4"])
+@pytest.mark.soak
 def test_a_batch_that_does_not_fit_into_memory_is_refused(client: flight.FlightClient, codec: str) -> None:
     # Pages that were never written take nothing here.
     zeros = pa.Array.from_buffers(pa.int64(), GIB // 2, [None, pa.py_buffer(np.zeros(GIB // 2, np.int64))])

@@ -25,6 +25,7 @@ def look(cursor: Any, state: str, statement: str) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.soak
 def test_a_statement_that_grows_is_seen_growing(lake: Path, workers: int) -> None:
     limit = ("--set", "limits.query_memory_bytes=1GiB")
     with (

@@ -259,6 +259,7 @@ def test_places_are_named_from_the_root_on(uri: str, text: str, expected: str) -
 @pytest.mark.parametrize(
     "text", ["<Error>", "<a>", "/", "a/", ", ", "http://", "s3://bucket/a/", "bucket", "x.rs:", "/a.rs:1"]
 )
+@pytest.mark.soak
 def test_what_clients_sent_is_no_burden(text: str) -> None:
     places = Places(Storage.open("s3://bucket/a", {"aws_endpoint": "http://minio:9000"}), {})
     assert isinstance(places.conceal(text * 200_000), str)

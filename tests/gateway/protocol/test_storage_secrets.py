@@ -57,6 +57,7 @@ def store() -> Iterator[FailingS3]:
         yield store
 
 
+@pytest.mark.soak
 def test_refusals_of_the_store_are_told_without_its_secrets(
     store: FailingS3, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

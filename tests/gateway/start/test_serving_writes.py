@@ -141,6 +141,7 @@ class TestReadOnly:
 
 
 class TestSeveral:
+    @pytest.mark.soak
     def test_rows_are_forwarded_until_the_owner_is_killed(self, root: Path, start: Start) -> None:
         make_table(root)
 

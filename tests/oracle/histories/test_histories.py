@@ -74,6 +74,7 @@ def test_histories_read_over_adbc_equal_the_replay(writers: WriterProcess):
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
+@pytest.mark.soak
 def test_histories_of_a_schema_read_through_two_gateways_by_turns_equal_the_replay(writers: WriterProcess):
     run_histories(writers, TwoGatewaysExecutor, examples=2, steps=8, of_schema="lake", derandomize=True)
 

@@ -10,6 +10,7 @@ from tests.oracle.histories.test_search_histories import FAMILIES, run_histories
 from tests.oracle.machines.search_machine import SearchHistories
 from tests.oracle.replay.executors import EngineExecutor
 from tests.support.processes.writer_process import WriterProcess
+from tests.support.sampling import sample
 
 
 class RestrictedSearches(RestrictedHistories, SearchHistories):
@@ -18,7 +19,7 @@ class RestrictedSearches(RestrictedHistories, SearchHistories):
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", sample(FAMILIES, 1))
 def test_searches_show_what_the_policy_says(writers: WriterProcess, family: str):
     run_histories(
         writers, EngineExecutor, family, examples=2, steps=10, kind=RestrictedSearches, derandomize=True

@@ -38,12 +38,14 @@ def test_short_histories_of_sql_writes_equal_the_replay(writers: WriterProcess):
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
+@pytest.mark.soak
 def test_histories_of_sql_writes_equal_the_replay(writers: WriterProcess):
     run_histories(writers, EngineGateway, examples=2, steps=12, derandomize=True)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
+@pytest.mark.soak
 def test_histories_written_over_adbc_equal_the_replay(writers: WriterProcess):
     run_histories(writers, start_served_gateway, examples=1, steps=12, derandomize=True)
 

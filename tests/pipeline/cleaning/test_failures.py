@@ -72,6 +72,7 @@ def everything(table: LakeTable, *, hours: float = 30) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["before", "after"])
+@pytest.mark.soak
 def test_whatever_call_is_the_last_the_next_run_finds_the_rest(
     prepared: CleanedTable, tmp_path: Path, open_engine: Open, how: How
 ):
@@ -146,6 +147,7 @@ def test_a_flush_that_comes_second_is_kept_too(root: Path, writers: WriterProces
 
 @pytest.mark.slow
 @pytest.mark.parametrize("what", sample(["merge", "flush", "claim", "clean"], 2))
+@pytest.mark.soak
 def test_others_may_come_between_any_two_calls(
     prepared: CleanedTable, tmp_path: Path, open_engine: Open, what: str
 ):
@@ -204,6 +206,7 @@ def test_manifests_that_change_all_the_time_are_left_for_the_next_run(root: Path
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_rows_survive_while_all_jobs_run_at_once_without_any_grace(
     root: Path, writers: WriterProcess, open_engine: Open
 ):

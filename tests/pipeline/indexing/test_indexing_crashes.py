@@ -43,6 +43,7 @@ class Killed:
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("stable", sample([False, True], 1), ids=["addresses", "stable row ids"])
+@pytest.mark.soak
 def test_upkeep_killed_at_every_step(
     root: Path,
     writers: WriterProcess,

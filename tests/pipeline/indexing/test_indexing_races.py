@@ -20,6 +20,7 @@ EAGER = IndexPolicy(max_spare_fragments=1, deleted_fraction=0.05, retrain_after=
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable row ids"])
+@pytest.mark.soak
 def test_answers_do_not_change_while_merges_and_upkeep_race(
     root: Path, writers: WriterProcess, open_engine: Callable[[Path], QueryEngine], stable: bool
 ):
@@ -66,6 +67,7 @@ def test_answers_do_not_change_while_merges_and_upkeep_race(
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_upkeep_by_two_at_once(
     root: Path, writers: WriterProcess, open_engine: Callable[[Path], QueryEngine]
 ):

@@ -86,6 +86,7 @@ def test_a_query_goes_on_where_it_was(feed: Feed, gateway: EngineGateway):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("is_noted", [True, False], ids=["after the marker", "before the marker"])
+@pytest.mark.soak
 def test_a_driver_that_dies_between_rows_and_checkpoint(
     feed: Feed, gateway: EngineGateway, monkeypatch: pytest.MonkeyPatch, *, is_noted: bool
 ):

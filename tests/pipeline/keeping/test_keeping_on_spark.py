@@ -24,6 +24,7 @@ pytestmark = pytest.mark.slow
 SCHEMA = pa.schema([key_field("id", pa.int64()), pa.field("v", pa.string())])
 
 
+@pytest.mark.soak
 def test_each_trigger_is_a_look_at_all_tables(root: Path, writers: WriterProcess, spark: "SparkSession"):
     base = pa.Table.from_pylist([{"id": one, "v": "base"} for one in range(10)], schema=SCHEMA)
     written = LsmTable.create(root, "t", base, bucketed("id", 2, recorded=True), writers)

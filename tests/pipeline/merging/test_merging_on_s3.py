@@ -86,6 +86,7 @@ def interrupted(
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_a_merge_whose_commit_is_not_answered_is_right(s3: FailingS3):
     written, _ = interrupted(s3, "whole", 10_000, None, lasts=False)
     commits = [number for number, path in enumerate(written) if "/_versions/" in path]

@@ -20,6 +20,7 @@ SCHEMA = pa.schema([key_field("id", pa.int64()), pa.field("v", pa.string())])
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_executors_find_what_threads_would(root: Path, writers: WriterProcess, spark: "SparkSession"):
     base = [{"id": one, "v": "base"} for one in range(10)]
     kept = MergedTable.create(root, writers, unpartitioned(("id",), 1), SCHEMA, base)

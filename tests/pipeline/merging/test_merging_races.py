@@ -18,6 +18,7 @@ from tests.support.lake.merging import clean_up_merged
 from tests.support.lake.tables import key_field, unpartitioned
 from tests.support.processes.gateways import EngineGateway
 from tests.support.processes.writer_process import WriterProcess
+from tests.support.sampling import sample
 
 SCHEMA = pa.schema([key_field("id", pa.int64()), pa.field("v", pa.string()), pa.field("n", pa.int32())])
 
@@ -226,10 +227,10 @@ def insert_around_mem_wal(kept: MergedTable) -> None:
 @pytest.mark.parametrize("before_pass", [1, 2])
 @pytest.mark.parametrize(
     "change",
-    [
+    sample([
         compact, index, optimize, add_column, rename_column, drop_column, replace_column,
         update_around_mem_wal, delete_around_mem_wal, append_around_mem_wal, insert_around_mem_wal,
-    ],
+    ], 4),
 )  # fmt: skip
 def test_the_table_may_change_during_a_pass(
     kept: MergedTable,

@@ -153,6 +153,7 @@ def spark_rows() -> list[dict[str, Any]]:
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(chosen=st.lists(filters(), min_size=1, max_size=3))
+@pytest.mark.soak
 def test_pushed_and_handed_back_filters_give_what_spark_gives(
     server: GatewayServer, chosen: list[of.Filter]
 ) -> None:

@@ -108,6 +108,7 @@ def plain(value: Any) -> Any:
     return int(value) if isinstance(value, Decimal) and value == 2**64 - 1 else value
 
 
+@pytest.mark.soak
 def test_values_of_every_type_are_those_of_adbc(server: GatewayServer, load: Load) -> None:
     with flightsql.connect(get_url(server), autocommit=True) as connection, connection.cursor() as cursor:
         cursor.execute(f"SELECT {', '.join(READABLE)} FROM typed ORDER BY id")

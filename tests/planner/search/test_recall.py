@@ -61,6 +61,7 @@ def by_gateway(table: ReplayedTable, ask: Ask, metric: str) -> Callable[[list[fl
 
 
 @pytest.mark.parametrize("kind", sample(INDEXES, 3))
+@pytest.mark.soak
 def test_default_settings_find_the_neighbours_wherever_they_are(
     root: Path, writers: WriterProcess, open_engine: Callable[[Path], QueryEngine], kind: str
 ):

@@ -55,6 +55,7 @@ def look_up(cursor: Any, seconds: list[float]) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_others_are_served_all_the_time(gateway: GatewayProcess) -> None:
     attacker, seconds = Attacker(gateway.uri, 1), list[float]()
     with open_connection(gateway.uri) as connection, connection.cursor() as cursor:

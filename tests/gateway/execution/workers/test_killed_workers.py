@@ -110,6 +110,7 @@ def follow_history(root: Path, steps: int, seed: int) -> int:
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_answers_stay_right_and_nothing_is_lost(tmp_path: Path) -> None:
     assert follow_history(tmp_path, 60, seed=1)
 

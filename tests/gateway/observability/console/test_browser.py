@@ -66,6 +66,7 @@ def test_escape_cancels(page: Page, site: Site) -> None:
     )
 
 
+@pytest.mark.soak
 def test_a_statement_ends_when_its_page_is_left(page: Page, site: Site) -> None:
     page.run("SELECT value AS left_alone FROM range(100000000000)")
     page.wait(lambda: len(page.driver.find_elements(By.CSS_SELECTOR, "#result .row")) > 0)
@@ -93,6 +94,7 @@ def test_links_carry_the_text_in_the_fragment(page: Page, site: Site) -> None:
     page.wait(lambda: "<img src=x>" in page.text("#result"))
 
 
+@pytest.mark.soak
 def test_now_shows_statements_and_kills_them(page: Page) -> None:
     page.run("SELECT count(*) AS killed_soon FROM range(10000000000) a CROSS JOIN range(100000) b")
     page.find("[data-page=now]").click()

@@ -25,6 +25,7 @@ def page(driver: webdriver.Chrome, site: Site) -> Page:
     return open_page(driver, site.url)
 
 
+@pytest.mark.soak
 def test_tables_tell_how_fresh_they_are(page: Page) -> None:
     page.find("[data-page=tables]").click()
     page.wait(lambda: "orders" in page.text("#tables-list"))

@@ -64,6 +64,7 @@ def assert_serves(browser: httpx.Client) -> None:
     assert '"done":true' in answer.text
 
 
+@pytest.mark.soak
 def test_a_user_who_reads_nothing_fills_no_more_than_their_own_places(
     office: Office, rita: httpx.Client, olga: httpx.Client
 ) -> None:

@@ -138,6 +138,7 @@ _LONG = {number: f"generation {number}" if number < _GENERATIONS else "base" for
 class TestWhatTheyDo:
     """Each kind does what its command does, and answers stay what they were."""
 
+    @pytest.mark.soak
     def test_a_merge_a_snapshot_and_a_clean_up_follow_each_other(
         self, site: Site, shared_folder: Path
     ) -> None:
@@ -242,6 +243,7 @@ class TestAttacks:
         assert olga.get("/api/jobs").json()["started"] == before
         assert rita.post("/api/jobs/cancel", json={"job_id": "x"}).status_code == 404
 
+    @pytest.mark.soak
     def test_only_what_somebody_was_shown_is_confirmed(self, site: Site) -> None:
         olga, rita = site.log_in("olga"), site.log_in("rita")
         run(olga, "merge")

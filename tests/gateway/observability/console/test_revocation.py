@@ -79,6 +79,7 @@ def replace_file(path: Path, text: str) -> None:
     os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns + 1_000_000_000))
 
 
+@pytest.mark.soak
 def test_a_removed_user_is_out(
     office: Office, folder: Path, browsers: tuple[httpx.Client, httpx.Client]
 ) -> None:

@@ -93,6 +93,7 @@ class Searches:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("readers", [1, 3])
+@pytest.mark.soak
 def test_every_search_sees_one_whole_write_and_never_an_older_one(
     root: Path, writers: WriterProcess, open_engine: Callable[[Path], QueryEngine], readers: int
 ):

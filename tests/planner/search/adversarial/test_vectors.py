@@ -158,6 +158,7 @@ def test_a_row_comes_back_with_another_vector(
     "when", ["between", *(pytest.param(one, marks=pytest.mark.slow) for one in ("before", "after"))]
 )
 @pytest.mark.parametrize("kind", ["IVF_PQ", pytest.param("IVF_FLAT", marks=pytest.mark.slow)])
+@pytest.mark.soak
 def test_the_index_is_built_around_merges(
     root: Path, writers: WriterProcess, open_engine: Open, when: str, kind: str
 ):

@@ -122,6 +122,7 @@ SETTINGS = settings(
 @pytest.mark.slow
 @settings(SETTINGS, max_examples=10)
 @given(access=accesses(), asked=st.lists(searches(), min_size=15, max_size=15))
+@pytest.mark.soak
 def test_searches_see_what_their_principal_sees(lake: Lake, access: TableAccess, asked: list[str]):
     check(lake, access, asked)
 

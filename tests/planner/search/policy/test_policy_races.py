@@ -33,6 +33,7 @@ WRITES = 30
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_nobody_finds_what_is_hidden_from_them(tmp_path: Path, writers: WriterProcess):
     lake = Lake(tmp_path, writers)
     principals = {rows: create_principal(docs=TableAccess(row_filter=rows)) for rows in SHOWN}

@@ -145,7 +145,6 @@ class History:
     ("seed", "steps"),
     [
         (7, 9),
-        *(pytest.param(seed, 30, marks=pytest.mark.slow) for seed in (1, 2)),
         *(
             pytest.param(seed, 100, marks=[pytest.mark.soak, pytest.mark.timeout(0)])
             for seed in range(10, 20)

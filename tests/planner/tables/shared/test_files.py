@@ -231,6 +231,7 @@ class TestBudget:
         assert not open_files().list_names()
 
     @pytest.mark.slow
+    @pytest.mark.soak
     def test_it_is_kept_by_processes_that_write_at_the_same_time(
         self, place: Path, open_files: Callable[..., SharedFiles]
     ) -> None:

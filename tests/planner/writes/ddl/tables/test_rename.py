@@ -76,6 +76,7 @@ def test_a_swap_by_three_renames_exchanges_what_the_names_stand_for(
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_rows_that_were_acknowledged_while_the_name_changed_are_there(
     root: Path, open_gateway: Callable[..., Sql]
 ) -> None:
