@@ -310,6 +310,16 @@ def read_latest_manifests(
     return tuple([newest[region_id] for region_id in region_ids])
 
 
+def are_newest(table: Storage, manifests: Sequence[RegionManifest]) -> bool:
+    """Return whether manifests that were read before are still the newest of their regions.
+
+    Raises:
+        UnavailableError: storage failed to answer.
+    """
+    answers = table.exists(*(path for manifest in manifests for path in _build_paths(manifest)))
+    return all(answers[::2]) and not any(answers[1::2])
+
+
 def _build_paths(cached: RegionManifest) -> tuple[str, str]:
     return manifest_path(cached.region_id, cached.version), manifest_path(
         cached.region_id, cached.version + 1

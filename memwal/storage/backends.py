@@ -86,9 +86,7 @@ class ObjectBackend:
 
     def exists(self, paths: tuple[str, ...]) -> tuple[bool, ...]:
         """Check all paths in parallel."""
-        if len(paths) == 1:
-            return (self._exists(paths[0]),)
-        return tuple(self._probes.map(self._exists, paths))
+        return self.each_request(self._exists, paths)
 
     def identities(self, paths: tuple[str, ...]) -> tuple[FileIdentity | None, ...]:
         """Return the entity tags and modification times."""
@@ -118,6 +116,10 @@ class ObjectBackend:
             for item in page:
                 name = item["path"].removeprefix(prefix)
                 yield Entry(name, is_dir=False, size=item["size"], written=_written(item))
+
+    def each_request(self, function: Callable[[Item], Answer], items: Sequence[Item]) -> tuple[Answer, ...]:
+        """Call a function that sends one request, for every item, several at a time."""
+        return tuple(map(function, items) if len(items) == 1 else self._probes.map(function, items))
 
     def each(self, function: Callable[[Item], Answer], items: Iterable[Item]) -> tuple[Answer, ...]:
         """Call a function for every item, several at a time."""

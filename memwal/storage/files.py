@@ -171,6 +171,10 @@ class Storage:
         """
         return self.backend.each(function, items)
 
+    def each_request(self, function: Callable[[Item], Answer], items: Sequence[Item]) -> tuple[Answer, ...]:
+        """Return `function(item)` for every item, as `each`; the function sends one request and no more."""
+        return self.backend.each_request(function, items)
+
     def each_table(self, function: Callable[[Item], Answer], tables: Iterable[Item]) -> tuple[Answer, ...]:
         """Return `function(table)` for tables below one root, as `each`; the function may call `each`."""
         return self.backend.each_table(function, tables)

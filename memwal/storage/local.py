@@ -156,7 +156,7 @@ class LocalBackend:
         """Call a function for every item in turn: local files answer faster than a thread starts."""
         return tuple(map(function, items))
 
-    each_table = each
+    each_request = each_table = each
 
     def read_chunks(self, path: str) -> Iterator[bytes]:
         """Yield a file's bytes."""

@@ -17,6 +17,7 @@ from lance_gateway.planner.access.table_policy import TablePolicy, plan_policy, 
 from lance_gateway.planner.tables.sources.base_table import BaseTable
 from lance_gateway.planner.tables.state.extended_tables import ROW_NUMBER
 from lance_gateway.planner.tables.state.table import Table
+from lance_gateway.planner.tables.state.table_state import Confirmed
 
 logger = logging.getLogger(__name__)
 
@@ -46,6 +47,25 @@ class SecuredTable:
             # In Python 3.11, a cached property holds one lock for all objects while storage is asked.
             known = vars(self).setdefault("_newest", self.table.base())
         return known
+
+    @property
+    def confirmed(self) -> Confirmed | None:
+        """Return what `confirm` has found; None if it was not called."""
+        found: Confirmed | None = vars(self).get("_confirmed")
+        return found
+
+    def confirm(self) -> None:
+        """Find the newest version, and ask at the same time for all else that a strong read needs, once.
+
+        Raises:
+            LanceGatewayError: something can't be read.
+        """
+        if "_newest" in vars(self):
+            return
+        confirmed = self.table.confirm()
+        vars(self).update(
+            _confirmed=confirmed, _newest=self.table.base() if confirmed is None else confirmed.base
+        )
 
     def policy(self, base: BaseTable) -> TablePolicy | None:
         """Plan the restrictions for rows of a version; return None if there are none.

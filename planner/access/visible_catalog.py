@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 from types import MappingProxyType
 from typing import Protocol
 
@@ -210,15 +209,27 @@ class VisibleCatalog:
         self._tables = now._tables  # noqa: SLF001 - of the same class
         return True
 
-    def look_ahead(self, before: VisibleCatalog) -> None:
+    def look_ahead(self, before: VisibleCatalog, *, confirms: bool = False) -> None:
         """Find the newest versions of the tables that another catalog has found, all of them in parallel.
+
+        Args:
+            before: the other catalog.
+            confirms: whether a strong read follows, for which all else is asked at the same time.
 
         Raises:
             LanceGatewayError: a table was dropped, or can't be read.
         """
+
+        def look(key: tuple[str, AsOf | None]) -> None:
+            table = self.table(*key)
+            if confirms and key[1] is None:
+                table.confirm()
+            else:
+                _ = table.base
+
         keys = list(before._tables)
-        if len(keys) > 1 and not self._catalog.storage.is_local:
-            self._catalog.storage.each_table(attrgetter("base"), [self.table(*key) for key in keys])
+        if not self._catalog.storage.is_local and (confirms or len(keys) > 1):
+            self._catalog.storage.each_table(look, keys)
 
     def needs_storage(self, *, is_promised: bool) -> bool:
         """Return whether storage is asked for what a kept statement depends on.

@@ -210,9 +210,17 @@ class CheckedQuery:
     ) -> Task:
         takes_none = not parameters and not len(self.parameter_schema)
         values = () if takes_none else bind_values(parameters, self.parameter_schema)
-        catalog = self.catalog.reopen()
-        catalog.look_ahead(self.catalog)
-        return Task(values, settings or self._settings, control or RunControl(), catalog)
+        return Task(values, settings or self._settings, control or RunControl(), self.catalog.reopen())
+
+    def _look_ahead(self, task: Task) -> None:
+        """Look all tables up at the same time, before the first of them is needed.
+
+        Raises:
+            LanceGatewayError: one was dropped, or can't be read.
+        """
+        settings = task.settings
+        confirms = settings.consistency == "strong" and not settings.max_staleness_ms
+        task.catalog.look_ahead(self.catalog, confirms=confirms)
 
     def _plan_again(
         self,

@@ -167,6 +167,7 @@ class PreparedQuery(DividedQuery):
 
     def _run(self, task: Task) -> Iterator[pa.RecordBatch]:
         """Plan the statement, unless it is only a search, and return its lazy batches."""
+        self._look_ahead(task)
         found = self._search_without_plan(task)
         if found is not None:
             return found
@@ -178,6 +179,7 @@ class PreparedQuery(DividedQuery):
         query = self._bound.key_query
         if query is None or not task.settings.shortcuts >= KEY_QUERY_SHORTCUTS:
             return None
+        self._look_ahead(task)
         table = task.catalog.table(query.table)
         base = table.base
         keys = query.find_keys(task.parameters, base.schema, base.uuid_columns)

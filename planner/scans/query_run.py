@@ -28,7 +28,7 @@ from lance_gateway.planner.access.table_policy import PolicedRows, TablePolicy
 from lance_gateway.planner.bridge.run_control import RunControl, TableRead
 from lance_gateway.planner.predicates.arrow_expressions import read_expression
 from lance_gateway.planner.predicates.predicate import TRUE, Predicate, conjunction
-from lance_gateway.planner.predicates.pruning import Outcome, Pruning, prune_regions
+from lance_gateway.planner.predicates.pruning import Outcome, Pruning, RegionAssignments, prune_regions
 from lance_gateway.planner.predicates.row_filter import build_key_predicate
 from lance_gateway.planner.predicates.value_sets import find_key_values
 from lance_gateway.planner.scans.failures import conceal_error
@@ -51,6 +51,7 @@ from lance_gateway.planner.tables.sources.snapshot import SnapshotGoneError, Tab
 from lance_gateway.planner.tables.state.extended_tables import ExtendedTable
 from lance_gateway.planner.tables.state.snapshots import SNAPSHOT_ATTEMPTS
 from lance_gateway.planner.tables.state.table import Table
+from lance_gateway.planner.tables.state.table_state import Confirmed
 from lance_gateway.planner.tables.visibility.visibility import Visibility
 
 logger = logging.getLogger(__name__)
@@ -92,6 +93,7 @@ class QueryRun:
         self.began = time.time_ns()
         self._lock = threading.Lock()
         self._snapshots: dict[Table, TableSnapshot] = {}
+        self._confirmed: dict[Table, Confirmed] = {}
         self._extended: dict[Table, Table] = {}
         self._shared_lock = threading.Lock()
         self._shared: dict[Hashable, Any] = {}
@@ -124,6 +126,8 @@ class QueryRun:
             reference: private name of the reference in the statement; "" without a leaf.
         """
         policy = table.policy(base)
+        if table.confirmed is not None:
+            self._confirmed[table.table] = table.confirmed
         scan = TableScan(self, table.table, base, policy, tuple(columns), expression, keys, partitions)
         scan.reference = reference
         self.scans.append(scan)
@@ -159,6 +163,13 @@ class QueryRun:
             found: Shared = self._shared[name]
             return found
 
+    def find_regions(self, table: Table, base: BaseTable) -> RegionAssignments:
+        """Return all regions of a table with their region values."""
+        confirmed = self._confirmed.get(table)
+        if confirmed is not None and confirmed.base is base:
+            return confirmed.regions
+        return table.assignments(base, self.settings.consistency)
+
     def take_snapshot(self, table: Table) -> TableSnapshot:
         """Return the snapshot of a table that all its scans share, with the regions that they need."""
         if self.division is not None:
@@ -190,7 +201,12 @@ class QueryRun:
         scans = [scan for scan in self.scans if _get_plain(scan.table) is table]
         for _ in range(SNAPSHOT_ATTEMPTS):
             needed = dict.fromkeys(region_id for scan in scans for region_id in scan.needed_regions)
-            taken = table.take_snapshot(needed, self.settings.consistency, self.settings.max_staleness_ms)
+            confirmed = self._confirmed.get(table)
+            if confirmed is not None and confirmed.manifests.keys() >= needed.keys():
+                taken = table.take_confirmed(needed, confirmed)
+            else:
+                settings = self.settings
+                taken = table.take_snapshot(needed, settings.consistency, settings.max_staleness_ms)
             elsewhere = [scan for scan in scans if scan.base.place != taken.base.place]
             if not elsewhere:
                 return taken
@@ -282,7 +298,7 @@ class TableScan:
 
     def _prune(self) -> Pruning:
         base = self.base
-        regions = self.table.assignments(base, self.run.settings.consistency)
+        regions = self.run.find_regions(self.table, base)
         has_conditions = self.conditions.below is not None
         reason = find_reason_not_to_prune(
             self.run.settings, regions, looks_up=self._keys is not None, has_conditions=has_conditions

@@ -51,5 +51,5 @@ def test_a_row_costs_its_owner_one_put_that_is_not_refused_and_one_look(
         assert sorted(list_requests(s3)) == ["HEAD", "PUT"]
     s3.arm(lambda *_: None)
     assert gateway.read("SELECT v FROM t WHERE k = 4").to_pylist() == [{"v": 4}]
-    assert len(list_requests(s3)) <= 7
+    assert len(list_requests(s3)) == 6
     assert set(list_requests(s3)) <= {"GET", "HEAD"}

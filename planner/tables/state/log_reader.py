@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 
 from lance_gateway.execnodes.storage.data_files import Place
 from lance_gateway.memwal.regions.manifest import RegionManifest
@@ -88,7 +89,12 @@ class LogReader:
     own_tails: OwnTails
     newest: Newest
 
-    def read_unflushed(self, state: TableState, manifests: Sequence[RegionManifest]) -> dict[str, RegionLog]:
+    def read_unflushed(
+        self,
+        state: TableState,
+        manifests: Sequence[RegionManifest],
+        newer: Mapping[str, int | None] = MappingProxyType({}),
+    ) -> dict[str, RegionLog]:
         """Return the current logs of regions, by region id, without entries that the manifests call flushed.
 
         If a manifest has this process's epoch, no other process had written when it was read: its log is
@@ -97,6 +103,7 @@ class LogReader:
         Args:
             state: of the table.
             manifests: the newest of the regions.
+            newer: region id -> what `find_newer` returned since the statement began.
 
         Raises:
             FileNotFoundError: entries were flushed and removed since a manifest was read.
@@ -119,9 +126,12 @@ class LogReader:
                 others.append((manifest, own, 0))
                 continue
             logs[region_id] = log
-            if own is None:
+            found = newer.get(region_id)
+            if own is None and found is None:
                 following[region_id] = log.last + 1
-            elif own.last > log.last:
+            elif own is None and found:
+                others.append((manifest, None, found))
+            elif own is not None and own.last > log.last:
                 log.advance(list(self._read_entries(state, region_id, log.last, own.last, own)), own.last)
         if following:
             are_there = self.storage.exists(*map(wal_entry_path, following.keys(), following.values()))
@@ -135,6 +145,34 @@ class LogReader:
             read = self.storage.each(lambda other: self._read_log(state, *other), others)
             logs |= {log.region_id: log for log in read}
         return logs
+
+    def find_newer(self, state: TableState, manifest: RegionManifest) -> int | None:
+        """Read the entry behind the known log of a region, so that it is in the cache.
+
+        Args:
+            state: of the table.
+            manifest: the newest of the region.
+
+        Returns:
+            Its position; 0 if there is none; None if the log has to be read by `read_unflushed`.
+
+        Raises:
+            LanceGatewayError: it can't be read.
+        """
+        region_id, log = manifest.region_id, state.logs.get(manifest.region_id)
+        if (
+            log is None
+            or log.replay_start != manifest.replay_start
+            or log.checked_epoch < manifest.writer_epoch
+            or self.own_tails((region_id,))
+        ):
+            return None
+        position = log.last + 1
+        try:
+            self.read_entry(state, region_id, position)
+        except FileNotFoundError:
+            return 0
+        return position
 
     def tails(
         self, state: TableState, logs: Mapping[str, RegionLog], base: BaseTable
@@ -223,8 +261,8 @@ class LogReader:
     ) -> Iterator[WalEntry]:
         """Yield all entries after a position, ascending, from memory as far as they are there."""
         held = last + 1 if own is None else own.first
-        for position in range(after + 1, held):
-            yield self.read_entry(state, region_id, position)
+        positions = range(after + 1, held)
+        yield from self.storage.each_request(partial(self.read_entry, state, region_id), positions)
         if own is not None:
             yield from own.after(after)
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -52,7 +54,7 @@ class NewestBase:
         """A version that Lance found to be the newest, and the directory of versions just before that."""
         self._mark: FileIdentity | None = None
         """Mark of the table; None if it had none when a version was opened last."""
-        self._identified_at = 0.0
+        self._identified_at = -math.inf
         self._found_at = 0.0
 
     def find(self) -> BaseTable:
@@ -73,6 +75,19 @@ class NewestBase:
                 other = self._open_newest(other)
             self._found_at = started
             return other
+
+    def list_checks(self, base: BaseTable) -> Sequence[Callable[[], bool]]:
+        """Return what tells, all of it together, that a version is still the newest."""
+        manifest = base.manifest
+        if manifest is None:
+            return (lambda: False,)
+        return lambda: not _has_newer(base), lambda: self._is_identical(manifest)
+
+    def _is_identical(self, manifest: ManifestFile) -> bool:
+        is_there = manifest.is_there(self._storage)
+        if not is_there:
+            self._identified_at = -math.inf  # `find` asks for it, too.
+        return is_there
 
     def recent(self) -> BaseTable:
         """Return the newest version, or one found a moment ago if storage is slow.

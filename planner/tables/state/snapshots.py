@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from lance_gateway.execnodes.storage.data_files import Place
 from lance_gateway.memwal.base.index_details import MemWalIndexDetails, RegionSpec
@@ -14,6 +15,7 @@ from lance_gateway.memwal.regions.generation_numbers import RegionMismatchError,
 from lance_gateway.memwal.regions.manifest import (
     FlushedGeneration,
     RegionManifest,
+    are_newest,
     list_regions,
     read_latest_manifest,
     read_latest_manifests,
@@ -35,7 +37,7 @@ from lance_gateway.planner.tables.sources.generations import (
 from lance_gateway.planner.tables.sources.log_tail import RegionLog
 from lance_gateway.planner.tables.sources.snapshot import Consistency, RegionSnapshot, TableSnapshot
 from lance_gateway.planner.tables.state.log_reader import LogReader
-from lance_gateway.planner.tables.state.table_state import Newest, RememberedRegions, TableState
+from lance_gateway.planner.tables.state.table_state import Confirmed, Newest, RememberedRegions, TableState
 
 SNAPSHOT_ATTEMPTS = 4
 OPEN_GENERATION_BYTES = 1 << 16
@@ -99,7 +101,39 @@ class Snapshots:
             state.assigned = recorded_state if is_newest else None, specs, assigned
         return assigned
 
-    def take(self, needed: Sequence[str], consistency: Consistency, after: float) -> TableSnapshot:
+    def confirm(self) -> Confirmed | None:
+        """Ask at the same time whether all that is known of the table is still the newest; see `Table`."""
+        state, base, started = self._newest.state, self._newest.last, time.monotonic()
+        if base is None or base.place != state.place:
+            return None
+        regions = RegionAssignments()
+        requests: list[Callable[[], bool]] = [*self._newest.list_checks(base)]
+        if base.details is not None:
+            source, specs, regions = state.assigned
+            if source is not state.recorded_state or specs != base.details.region_specs:
+                return None
+            requests.append(lambda: list_regions(self._storage) == regions.region_ids)
+        found = [state.manifests.get(region_id) for region_id in regions.region_ids]
+        manifests = [one for one in found if one is not None]
+        if len(manifests) < len(found):
+            return None
+        requests.append(lambda: are_newest(self._storage, manifests))
+        logs: list[Callable[[], int | None]] = [
+            partial(self._logs.find_newer, state, manifest) for manifest in manifests
+        ]
+        answers = self._storage.each(lambda ask: ask(), [*requests, *logs])
+        if not all(answers[: len(requests)]):
+            return None
+        newer = dict(zip(regions.region_ids, answers[len(requests) :], strict=True))
+        return Confirmed(started, base, regions, {one.region_id: one for one in manifests}, newer)
+
+    def take(
+        self,
+        needed: Sequence[str],
+        consistency: Consistency,
+        after: float,
+        confirmed: Confirmed | None = None,
+    ) -> TableSnapshot:
         """Take a snapshot, or reuse one that was taken after a time of the monotonic clock; see `Table`."""
         taken_at, last = self._newest.state.last.get(consistency, (-math.inf, None))
         if last is not None and taken_at > after and all(one in last.regions for one in needed):
@@ -107,19 +141,20 @@ class Snapshots:
         failure: Exception | None = None
         for _ in range(SNAPSHOT_ATTEMPTS):
             state = self._newest.state
-            started = time.monotonic()
+            started = time.monotonic() if confirmed is None else confirmed.at
             try:
-                taken = self._take(state, needed, consistency)
+                taken = self._take(state, needed, consistency, confirmed)
             except (GenerationVanishedError, FileNotFoundError) as error:
                 # Merged and cleaned up between two reads: read the manifests again.
                 for region_id in needed:
                     state.forget(region_id)
-                failure = error
+                failure, confirmed = error, None
                 continue
             failure = None
             if taken is not None:
                 keep_last(state, consistency, started, taken)
                 return taken
+            confirmed = None
         if isinstance(failure, LanceGatewayError):
             raise failure
         reason = "it is dropped and recreated" if failure is None else f"files vanish ({failure})"
@@ -137,16 +172,25 @@ class Snapshots:
         return tuple(manifest for manifest in found.values() if manifest is not None)
 
     def _take(
-        self, state: TableState, needed: Sequence[str], consistency: Consistency
+        self,
+        state: TableState,
+        needed: Sequence[str],
+        consistency: Consistency,
+        confirmed: Confirmed | None,
     ) -> TableSnapshot | None:
         """Try to take a snapshot; return None if the table turns out to be recreated.
 
         What did not change since the last snapshot is the same object.
         """
+        if confirmed is not None:
+            manifests: dict[str, RegionManifest | None] = {one: confirmed.manifests[one] for one in needed}
+            present = [confirmed.manifests[one] for one in needed]
+            logs: Mapping[str, RegionLog] = self._logs.read_unflushed(state, present, confirmed.newer)
+            base = confirmed.base
         # Manifests, then logs, then the base version: this order must not change (ADR 5).
-        if consistency == "snapshot":
+        elif consistency == "snapshot":
             manifests = self._read_remembered_manifests(state, needed)
-            logs: Mapping[str, RegionLog] = {}
+            logs = {}
             base = self._newest.find()
         else:
             manifests = self._read_newest_manifests(state, needed)

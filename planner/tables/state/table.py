@@ -29,6 +29,7 @@ from lance_gateway.planner.tables.state.described_snapshot import DescribedSnaps
 from lance_gateway.planner.tables.state.log_reader import LogReader, OwnTails
 from lance_gateway.planner.tables.state.newest_base import NewestBase
 from lance_gateway.planner.tables.state.snapshots import Snapshots
+from lance_gateway.planner.tables.state.table_state import Confirmed
 
 
 class Table:
@@ -242,6 +243,18 @@ class Table:
         """Return all regions with their region values; the same object until they change."""
         return self._snapshots.assignments(base, consistency)
 
+    def confirm(self) -> Confirmed | None:
+        """Ask an object store, with all requests at once, whether what is known of the table is the newest.
+
+        Returns:
+            What is known, if it was the newest at the beginning of the call; None if some of it may not have
+            been, or if it is not known.
+
+        Raises:
+            LanceGatewayError: something can't be read.
+        """
+        return None if self.storage.is_local else self._snapshots.confirm()
+
     def take_snapshot(
         self, regions: Iterable[str], consistency: Consistency = "strong", max_staleness_ms: int = 0
     ) -> TableSnapshot:
@@ -261,6 +274,14 @@ class Table:
         if max_staleness_ms > 0:
             after = max(self._written_at, time.monotonic() - max_staleness_ms / 1000)
         return self._snapshots.take(tuple(regions), consistency, after)
+
+    def take_confirmed(self, regions: Iterable[str], confirmed: Confirmed) -> TableSnapshot:
+        """Take a strong snapshot of some regions in what was confirmed.
+
+        Raises:
+            LanceGatewayError: as `take_snapshot`.
+        """
+        return self._snapshots.take(tuple(regions), "strong", math.inf, confirmed)
 
     def reopen(self, description: SnapshotDescription) -> TableSnapshot:
         """Open a described snapshot, whatever the newest state of the table is.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
@@ -43,6 +43,25 @@ class RememberedRegions:
     def assignments(self) -> RegionAssignments:
         """Region values that the index records."""
         return RegionAssignments.of(self.regions, self.details.region_specs)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Confirmed:
+    """What was known of a table, and was still the newest when a statement began (ADR 100).
+
+    Attributes:
+        at: when storage began to be asked, in seconds of the monotonic clock.
+        base: the version of the base table.
+        regions: all regions.
+        manifests: region id -> the manifest of each of them.
+        newer: region id -> position of the entry behind its known log; 0 for none, None if that is not known.
+    """
+
+    at: float
+    base: BaseTable
+    regions: RegionAssignments
+    manifests: Mapping[str, RegionManifest]
+    newer: Mapping[str, int | None]
 
 
 @dataclass(eq=False, slots=True)
@@ -93,6 +112,9 @@ class Newest(Protocol):
 
     def find(self) -> BaseTable:
         """Find the newest version."""
+
+    def list_checks(self, base: BaseTable) -> Sequence[Callable[[], bool]]:
+        """See `NewestBase.list_checks`."""
 
 
 def create_session() -> Any:  # noqa: ANN401 - lance types

@@ -8,7 +8,13 @@ from hypothesis import Phase
 
 from lance_gateway.memwal.storage.table_names import MAIN_SCHEMA
 from tests.oracle.machines.machine import Histories
-from tests.oracle.replay.executors import EngineExecutor, Executor, GatewayExecutor, TwoGatewaysExecutor
+from tests.oracle.replay.executors import (
+    DistantExecutor,
+    EngineExecutor,
+    Executor,
+    GatewayExecutor,
+    TwoGatewaysExecutor,
+)
 from tests.oracle.replay.readers import ManyReaders
 from tests.oracle.replay.running import run_machine, soak
 from tests.support.processes.writer_process import WriterProcess
@@ -48,6 +54,11 @@ def test_short_histories_equal_the_replay(writers: WriterProcess):
 
 
 @pytest.mark.slow
+def test_histories_that_are_read_from_afar_equal_the_replay(writers: WriterProcess):
+    run_histories(writers, DistantExecutor, examples=5, steps=16, derandomize=True)
+
+
+@pytest.mark.slow
 def test_every_way_to_read_equals_the_replay_of_short_histories(writers: WriterProcess):
     run_histories(
         writers,
@@ -81,5 +92,6 @@ def test_histories_of_a_schema_read_through_two_gateways_by_turns_equal_the_repl
 
 @pytest.mark.soak
 @pytest.mark.timeout(0)
-def test_long_histories_equal_the_replay(writers: WriterProcess):
-    soak(partial(run_histories, writers, EngineExecutor, kind=ManyReaders), histories=200, steps=60)
+@pytest.mark.parametrize("executor", [EngineExecutor, DistantExecutor])
+def test_long_histories_equal_the_replay(writers: WriterProcess, executor: type[Executor]):
+    soak(partial(run_histories, writers, executor, kind=ManyReaders), histories=200, steps=60)

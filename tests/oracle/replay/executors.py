@@ -1,6 +1,7 @@
 """What answers the histories: the engine in this process, a gateway over ADBC, or two gateways by turns."""
 
 import itertools
+import random
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Literal, Protocol
@@ -16,6 +17,7 @@ from lance_gateway.planner.tables.state.catalog import Catalog
 from lance_gateway.protos import flight_sql_pb2
 from tests.gateway import rpc
 from tests.support.processes.servers import GatewayProcess, open_connection
+from tests.support.stores.distant import DistantBackend
 
 Consistency = Literal["strong", "flushed"]
 
@@ -65,6 +67,15 @@ class EngineExecutor:
 
     def close(self) -> None:
         self._engine.close()
+
+
+class DistantExecutor(EngineExecutor):
+    """A query engine in this process, which reads as from an object store; answers come in any order."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        draw = random.Random(0)
+        self._engine = QueryEngine(DistantBackend(lambda at: draw.sample([*at], len([*at]))).open(root))
 
 
 class GatewayExecutor:

@@ -46,6 +46,9 @@ class FaultyBackend:
     def each(self, function: Callable[[Any], Any], items: Any) -> tuple[Any, ...]:
         return tuple(self._inner.each(function, items))
 
+    def each_request(self, function: Callable[[Any], Any], items: Any) -> tuple[Any, ...]:
+        return tuple(self._inner.each_request(function, items))
+
     def each_table(self, function: Callable[[Any], Any], tables: Any) -> tuple[Any, ...]:
         return tuple(self._inner.each_table(function, tables))
 

@@ -10,9 +10,9 @@ from lance_gateway.memwal.errors import InvalidInputError, NotFoundError
 from lance_gateway.pipeline.jobs.lake import Lake
 from lance_gateway.planner.engine import QueryEngine, SessionSettings
 from lance_gateway.planner.plans.scan_parts import ScanPart
-from lance_gateway.planner.tables.sources.base_table import BaseTable
 from lance_gateway.planner.tables.state.catalog import Catalog
-from lance_gateway.planner.tables.state.newest_base import NewestBase
+from lance_gateway.planner.tables.state.table import Table
+from lance_gateway.planner.tables.state.table_state import Confirmed
 from tests.memwal.written import WrittenTable, keyed_schema
 from tests.support.judging.principals import ALL, create_principal
 
@@ -51,13 +51,13 @@ def test_the_tables_of_a_statement_are_looked_up_at_the_same_time(
     lance.write_dataset(pa.table({"id": [2, 3]}), f"{uri}/u.lance", storage_options=options)
     join = "SELECT t.id, t.qty FROM t JOIN u ON t.id = u.id"
     assert rows(engine, join) == [(2, 20), (3, 0)]
-    both, find = Barrier(2), NewestBase.find
+    both, confirm = Barrier(2), Table.confirm
 
-    def meet(newest: NewestBase) -> BaseTable:
+    def meet(table: Table) -> Confirmed | None:
         both.wait(10)
-        return find(newest)
+        return confirm(table)
 
-    monkeypatch.setattr(NewestBase, "find", meet)
+    monkeypatch.setattr(Table, "confirm", meet)
     assert rows(engine, join) == [(2, 20), (3, 0)]
 
 
