@@ -93,7 +93,7 @@ class LogReader:
         self,
         state: TableState,
         manifests: Sequence[RegionManifest],
-        newer: Mapping[str, int | None] = MappingProxyType({}),
+        ends: Mapping[str, int | None] = MappingProxyType({}),
     ) -> dict[str, RegionLog]:
         """Return the current logs of regions, by region id, without entries that the manifests call flushed.
 
@@ -103,7 +103,7 @@ class LogReader:
         Args:
             state: of the table.
             manifests: the newest of the regions.
-            newer: region id -> what `find_newer` returned since the statement began.
+            ends: region id -> what `find_end` has returned since the statement began.
 
         Raises:
             FileNotFoundError: entries were flushed and removed since a manifest was read.
@@ -126,11 +126,11 @@ class LogReader:
                 others.append((manifest, own, 0))
                 continue
             logs[region_id] = log
-            found = newer.get(region_id)
-            if own is None and found is None:
+            end = ends.get(region_id)
+            if own is None and end is None:
                 following[region_id] = log.last + 1
-            elif own is None and found:
-                others.append((manifest, None, found))
+            elif own is None and end is not None and end > log.last:
+                others.append((manifest, None, end))
             elif own is not None and own.last > log.last:
                 log.advance(list(self._read_entries(state, region_id, log.last, own.last, own)), own.last)
         if following:
@@ -142,22 +142,22 @@ class LogReader:
                 if manifest.region_id in grown
             ]
         if others:
-            read = self.storage.each(lambda other: self._read_log(state, *other), others)
+            read = self.storage.each(lambda other: self._read_log(state, *other, ends), others)
             logs |= {log.region_id: log for log in read}
         return logs
 
-    def find_newer(self, state: TableState, manifest: RegionManifest) -> int | None:
-        """Read the entry behind the known log of a region, so that it is in the cache.
+    def find_end(self, state: TableState, manifest: RegionManifest) -> int | None:
+        """Look behind the known log of a region; an entry that is there is in the cache afterwards.
 
         Args:
             state: of the table.
             manifest: the newest of the region.
 
         Returns:
-            Its position; 0 if there is none; None if the log has to be read by `read_unflushed`.
+            The position of the last entry; None if it is not known, and `read_unflushed` has to look for it.
 
         Raises:
-            LanceGatewayError: it can't be read.
+            LanceGatewayError: an entry can't be read.
         """
         region_id, log = manifest.region_id, state.logs.get(manifest.region_id)
         if (
@@ -167,12 +167,17 @@ class LogReader:
             or self.own_tails((region_id,))
         ):
             return None
-        position = log.last + 1
-        try:
-            self.read_entry(state, region_id, position)
-        except FileNotFoundError:
-            return 0
-        return position
+
+        def is_there(position: int) -> bool:
+            try:
+                self.read_entry(state, region_id, position)
+            except FileNotFoundError:
+                return False
+            return True
+
+        last = log.last
+        first, second = self.storage.each_request(is_there, (last + 1, last + 2))
+        return None if first and second else last + first
 
     def tails(
         self, state: TableState, logs: Mapping[str, RegionLog], base: BaseTable
@@ -211,7 +216,12 @@ class LogReader:
         return self.read_entry(state, region_id, position)
 
     def _read_log(
-        self, state: TableState, manifest: RegionManifest, own: OwnTail | None, seen: int = 0
+        self,
+        state: TableState,
+        manifest: RegionManifest,
+        own: OwnTail | None,
+        seen: int,
+        ends: Mapping[str, int | None],
     ) -> RegionLog:
         """Read the new entries of the log of one region.
 
@@ -220,6 +230,7 @@ class LogReader:
             manifest: the region's newest.
             own: what this process holds in memory; None where others may have written since.
             seen: the position behind one that was looked at, where an entry is known to be; 0 for none.
+            ends: see `read_unflushed`.
         """
         region_id = manifest.region_id
         known = log = state.logs.get(region_id)
@@ -229,7 +240,9 @@ class LogReader:
             log = RegionLog(region_id, manifest.replay_after_wal_entry_position, manifest.current_generation)
         looked_at = log.last
         if own is None:
-            last = find_last_wal_position(self.storage, region_id, after=max(looked_at, seen))
+            after, last = max(looked_at, seen), ends.get(region_id)
+            if last is None or last < after:
+                last = find_last_wal_position(self.storage, region_id, after=after)
             if log.checked_epoch < manifest.writer_epoch:
                 check_log_is_read(self.storage, manifest, last)
         else:

@@ -119,13 +119,13 @@ class Snapshots:
             return None
         requests.append(lambda: are_newest(self._storage, manifests))
         logs: list[Callable[[], int | None]] = [
-            partial(self._logs.find_newer, state, manifest) for manifest in manifests
+            partial(self._logs.find_end, state, manifest) for manifest in manifests
         ]
         answers = self._storage.each(lambda ask: ask(), [*requests, *logs])
         if not all(answers[: len(requests)]):
             return None
-        newer = dict(zip(regions.region_ids, answers[len(requests) :], strict=True))
-        return Confirmed(started, base, regions, {one.region_id: one for one in manifests}, newer)
+        ends = dict(zip(regions.region_ids, answers[len(requests) :], strict=True))
+        return Confirmed(started, base, regions, {one.region_id: one for one in manifests}, ends)
 
     def take(
         self,
@@ -185,7 +185,7 @@ class Snapshots:
         if confirmed is not None:
             manifests: dict[str, RegionManifest | None] = {one: confirmed.manifests[one] for one in needed}
             present = [confirmed.manifests[one] for one in needed]
-            logs: Mapping[str, RegionLog] = self._logs.read_unflushed(state, present, confirmed.newer)
+            logs: Mapping[str, RegionLog] = self._logs.read_unflushed(state, present, confirmed.ends)
             base = confirmed.base
         # Manifests, then logs, then the base version: this order must not change (ADR 5).
         elif consistency == "snapshot":

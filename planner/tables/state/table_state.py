@@ -54,14 +54,14 @@ class Confirmed:
         base: the version of the base table.
         regions: all regions.
         manifests: region id -> the manifest of each of them.
-        newer: region id -> position of the entry behind its known log; 0 for none, None if that is not known.
+        ends: region id -> position of the last entry of its log; None if it is not known.
     """
 
     at: float
     base: BaseTable
     regions: RegionAssignments
     manifests: Mapping[str, RegionManifest]
-    newer: Mapping[str, int | None]
+    ends: Mapping[str, int | None]
 
 
 @dataclass(eq=False, slots=True)

@@ -58,6 +58,10 @@ class DistantBackend(LocalBackend):
 
     each_table = each
 
+    def read(self, path: str) -> bytes:
+        with self._request():
+            return super().read(path)
+
     def exists(self, paths: tuple[str, ...]) -> tuple[bool, ...]:
         with self._request():
             return super().exists(paths)

@@ -132,7 +132,7 @@ def test_rows_that_predicates_exclude_do_not_matter(tables: dict[str, pa.Table],
     assert outcomes["all rows"] < 0.5 * len(seeds)
 
 
-@pytest.mark.parametrize("seeds", [range(10), pytest.param(range(10, 2000), marks=pytest.mark.soak)])
+@pytest.mark.parametrize("seeds", [range(20), pytest.param(range(20, 2000), marks=pytest.mark.soak)])
 def test_regions_that_are_excluded_do_not_matter(engine: QueryEngine, seeds: range) -> None:
     refused = fewer = 0
     for seed in seeds:

@@ -211,7 +211,7 @@ class TestReader:
         write(base.storage, REGION, entry(5, 2, [5]))
         assert unflushed(reader, kept, state) is log
         assert self.tail_of(reader, kept, base, log) == [3, 4, 5]
-        assert reader._read_log(kept, state, None, seen=5).positions == (3, 4, 5)
+        assert reader._read_log(kept, state, None, 5, {}).positions == (3, 4, 5)
 
     def test_an_older_manifest_has_a_log_of_its_own(
         self, reader: LogReader, kept: TableState, base: Any
@@ -245,9 +245,11 @@ class TestReader:
         asked: list[str] = []
         original = LogReader._read_log
 
-        def counting(self: LogReader, state: Any, one: RegionManifest, own: Any, seen: int = 0) -> RegionLog:
+        def counting(
+            self: LogReader, state: Any, one: RegionManifest, own: Any, seen: int, ends: Any
+        ) -> RegionLog:
             asked.append(f"{one.region_id} {seen}")
-            return original(self, state, one, own, seen)
+            return original(self, state, one, own, seen, ends)
 
         monkeypatch.setattr(LogReader, "_read_log", counting)
         again = reader.read_unflushed(kept, states)
