@@ -19,7 +19,7 @@ from benchmarks.scans import (
     tpch,
 )
 from benchmarks.searches import hybrid_search, search_curves, search_memory, text_search, vector_search
-from benchmarks.serving import adbc_lookups, console, isolation, memory, roapi, streaming
+from benchmarks.serving import adbc_lookups, bucket, console, isolation, memory, roapi, streaming
 from benchmarks.writes import (
     changes,
     freshness,
@@ -54,6 +54,7 @@ FAMILIES: dict[str, Family] = {
     "roapi": roapi.run,
     "ingest": ingest.run,
     "inserts": inserts.run,
+    "bucket": bucket.run,
     "freshness": freshness.run,
     "changes": changes.run,
     "scans_while_writing": scans_while_writing.run,

@@ -23,7 +23,15 @@ SERVED = ("adbc_lookups", "streaming")
 WRITING = ("ingest", "write_costs", "merging", "maintenance")
 # Each takes many servers, many clients or many tables.
 COSTLY = tuple(name for name in FAMILIES if name not in IN_PROCESS + SERVED + WRITING)
-LEAVE_NO_TABLES = (*WRITING, "inserts", "freshness", "scans_while_writing", "write_curves", "spark_ingest")
+LEAVE_NO_TABLES = (
+    *WRITING,
+    "inserts",
+    "bucket",
+    "freshness",
+    "scans_while_writing",
+    "write_curves",
+    "spark_ingest",
+)
 DRAWN = {
     "scan_curves": {"scan-rows.svg", "scan-generations.svg", "scan-kept.svg", "clients.svg"},
     "search_curves": {"search-recall.svg", "search-indexes.svg", "search-generations.svg"},

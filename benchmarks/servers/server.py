@@ -69,6 +69,19 @@ def start_slow_store() -> Iterator[str]:
 
 
 @contextmanager
+def start_slow_network(port: int, milliseconds: float) -> Iterator[str]:
+    """Put a network with latency in front of a local port, in its own process; give its URL.
+
+    Args:
+        port: Of the server behind.
+        milliseconds: Of a round trip.
+    """
+    command = [sys.executable, "-m", "benchmarks.servers.slow_network", str(port), str(milliseconds)]
+    with _start_server(command, location=_STORE_LOCATION) as server:
+        yield server.uri.replace("grpc://", "http://")
+
+
+@contextmanager
 def start_roapi(table_name: str, parquet: Path, *, in_memory: bool) -> Iterator[ServerProcess]:
     """Serve one Parquet file with ROAPI in its own process.
 
