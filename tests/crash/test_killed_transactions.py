@@ -43,7 +43,6 @@ def commit_again_and_again(
 
 
 @pytest.mark.slow
-@pytest.mark.soak
 def test_a_killed_gateway_leaves_transactions_whole(tmp_path: Path) -> None:
     made = EngineGateway(tmp_path)
     made.write("CREATE TABLE ledger (id BIGINT PRIMARY KEY, n BIGINT)")

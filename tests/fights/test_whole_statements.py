@@ -48,7 +48,6 @@ class Watcher:
 
 
 @pytest.mark.slow
-@pytest.mark.soak
 def test_increments_of_rows_that_stay_equal(root: Path, open_gateways: OpenGateways):
     """By two gateways, through flushes and merges; watched at every level."""
     table = create_registers(root, regions=1)

@@ -26,7 +26,6 @@ def run_histories(writers: WriterProcess, examples: int, steps: int, **more: Any
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.soak
 def test_histories_of_restored_tables_equal_the_replay(writers: WriterProcess):
     run_histories(writers, examples=2, steps=12, derandomize=True)
 

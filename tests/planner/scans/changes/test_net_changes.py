@@ -113,7 +113,6 @@ def history(root: Path, writers: WriterProcess, open_engine: Callable[[Path], Qu
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", sample([1, 2], 1))
-@pytest.mark.soak
 def test_changes_between_any_two_noted_states_lead_from_one_to_the_other(history: History, seed: int) -> None:
     rng = random.Random(seed)
     history.version = history.table.dataset().version
