@@ -78,10 +78,10 @@ def _measure(root: str, options: dict[str, str], latency: int, rounds: int) -> I
             return time_call(lambda: cursor.execute(sql)) * 1e3
 
         def describe(
-            title: str, milliseconds: float, trips: float | None, limit: float | None = None
+            title: str, milliseconds: float, trips: int | None, limit: float | None = None
         ) -> Finding:
             most = limit if trips is None else trips * latency + _OWN_MS
-            against = "" if trips is None else f"{trips:g} round trips of {latency} ms"
+            against = "" if trips is None else f"{trips} x {latency} ms"
             bar = None if most is None else Bar(most)
             return Finding(
                 f"{title}, {latency} ms", format_milliseconds(milliseconds), against, milliseconds, "ms", bar
