@@ -89,11 +89,16 @@ def _extremes(values: Values, _: int) -> Rows:
 
 
 def _totals(values: Values, _: int) -> Rows | None:
-    """The sum, the mean and how many there are of each; None beyond 64 bits and for what is not a number."""
+    """The sum, the mean and how many there are of each; None where doubles lose more than digits can tell.
+
+    So do sums beyond 64 bits, of what is not a number, and of large numbers that cancel each other.
+    """
     there = [one for one in values.values() if one is not None]
     if any(one == "NaN" or math.isinf(one) for one in there):
         return None
     total = math.fsum(there) if any(isinstance(one, float) for one in there) else sum(there)
+    if isinstance(total, float) and max(map(abs, there)) > 1e6 * abs(total):
+        return None
     if abs(total) >= 2**63 or any(isinstance(one, int) and abs(one) > 2**53 for one in there):
         return None  # Means of integers are those of doubles.
     if not there:
