@@ -9,7 +9,7 @@ import sys
 
 
 async def _delay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seconds: float) -> None:
-    """Pass on what is read, so much later."""
+    """Forward bytes after a delay."""
     loop, sent = asyncio.get_running_loop(), asyncio.Queue[tuple[float, bytes]]()
 
     async def deliver() -> None:

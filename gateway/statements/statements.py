@@ -53,8 +53,7 @@ class Statements:
     """Plans a query for GetFlightInfo and runs it for DoGet; runs a write at once.
 
     The ticket of a query carries the statement itself, so it can be redeemed by any gateway over the same
-    root; the engine keeps plans for a while, so that the usual DoGet does not plan a
-    second time.
+    root; the engine keeps plans for a while, so that the usual DoGet does not plan a second time.
     """
 
     def __init__(

@@ -311,7 +311,7 @@ def read_latest_manifests(
 
 
 def are_newest(table: Storage, manifests: Sequence[RegionManifest]) -> bool:
-    """Return whether manifests that were read before are still the newest of their regions.
+    """Return whether each manifest is still the newest of its region.
 
     Raises:
         UnavailableError: storage failed to answer.

@@ -118,7 +118,7 @@ class ObjectBackend:
                 yield Entry(name, is_dir=False, size=item["size"], written=_written(item))
 
     def each_request(self, function: Callable[[Item], Answer], items: Sequence[Item]) -> tuple[Answer, ...]:
-        """Call a function that sends one request, for every item, several at a time."""
+        """Call a function that sends one request for every item, several at a time."""
         return tuple(map(function, items) if len(items) == 1 else self._probes.map(function, items))
 
     def each(self, function: Callable[[Item], Answer], items: Iterable[Item]) -> tuple[Answer, ...]:

@@ -172,7 +172,7 @@ class Storage:
         return self.backend.each(function, items)
 
     def each_request(self, function: Callable[[Item], Answer], items: Sequence[Item]) -> tuple[Answer, ...]:
-        """Return `function(item)` for every item, as `each`; the function sends one request and no more."""
+        """Return `function(item)` for every item, as `each`; the function must send only one request."""
         return self.backend.each_request(function, items)
 
     def each_table(self, function: Callable[[Item], Answer], tables: Iterable[Item]) -> tuple[Answer, ...]:

@@ -50,12 +50,14 @@ class SecuredTable:
 
     @property
     def confirmed(self) -> Confirmed | None:
-        """Return what `confirm` has found; None if it was not called."""
+        """Return the state that `confirm` has confirmed, if any."""
         found: Confirmed | None = vars(self).get("_confirmed")
         return found
 
     def confirm(self) -> None:
-        """Find the newest version, and ask at the same time for all else that a strong read needs, once.
+        """Find the newest version; in an object store, confirm the table's state for a strong read as well.
+
+        Later calls do nothing.
 
         Raises:
             LanceGatewayError: something can't be read.

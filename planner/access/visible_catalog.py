@@ -214,7 +214,7 @@ class VisibleCatalog:
 
         Args:
             before: the other catalog.
-            confirms: whether a strong read follows, for which all else is asked at the same time.
+            confirms: whether the state of the tables is confirmed as well, for a strong read.
 
         Raises:
             LanceGatewayError: a table was dropped, or can't be read.

@@ -213,7 +213,7 @@ class CheckedQuery:
         return Task(values, settings or self._settings, control or RunControl(), self.catalog.reopen())
 
     def _look_ahead(self, task: Task) -> None:
-        """Look all tables up at the same time, before the first of them is needed.
+        """Look up all tables of the statement in parallel.
 
         Raises:
             LanceGatewayError: one was dropped, or can't be read.

@@ -1,9 +1,9 @@
 """What DataFusion 55 plans wrongly, and no rule rewrites, is refused here.
 
-Rules rewrite statements. Columns that are named without their relation, and computed constants, are left to
-these checks. Most statements can be told by their words, or by the columns of
-their tables, to have none of what they look for. The words are those of the text for DataFusion, with views
-expanded.
+Rules rewrite statements. These checks cover what a rule cannot decide before the statement is planned:
+columns that are named without their relation, names of windows, and fractions of seconds that are lost. Each
+check is skipped for statements whose words, or whose columns, show that it does not apply. The words are
+those of the text for DataFusion, with views expanded.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from lance_gateway.planner.bridge.plan_reading import (
     every_node,
     literal_value,
     output_name,
-    split_conjuncts,
     strip_aliases,
     subquery_plans,
 )
@@ -63,31 +62,6 @@ def refuse_misleading_names(written: LogicalPlan) -> None:
                     f"A column can't be called {name!r} beside another that DataFusion calls so: choose "
                     "another name"
                 )
-                raise UnsupportedError(msg)
-
-
-_COMPARISONS: Final = frozenset({"=", "<", ">", "<=", ">="})
-
-
-def refuse_constant_sides(plan: LogicalPlan) -> None:
-    """Look for conditions of joins with a constant on the left, which `constant_sides` has left or not seen.
-
-    Args:
-        plan: as it is written.
-
-    Raises:
-        UnsupportedError: there is one.
-    """
-    for one in every_node(plan):
-        node = one.to_variant()
-        condition = node.filter() if isinstance(node, Join) else None
-        for conjunct in [] if condition is None else split_conjuncts(condition):
-            if conjunct.variant_name() != "BinaryExpr":
-                continue
-            comparison = conjunct.to_variant()
-            sides = comparison.left().variant_name(), comparison.right().variant_name()
-            if sides == ("Literal", "Column") and comparison.op() in _COMPARISONS:
-                msg = "A comparison in a condition of a join has a constant on the left: exchange its sides"
                 raise UnsupportedError(msg)
 
 
@@ -203,7 +177,6 @@ def _words(pattern: str) -> re.Pattern[str]:
 
 _CHECKS: Final[tuple[tuple[re.Pattern[str], Callable[[DataFrame], None]], ...]] = (
     (_words(r"\bnullif\b.*\bselect\b"), _refuse_memberships),
-    (_words(r"\bjoin\b"), lambda frame: refuse_constant_sides(frame.logical_plan())),
     (
         _words(r'\A(?:[^"]*"[^"(]*")*[^"]*"[^"(]*\('),
         lambda frame: refuse_misleading_names(frame.logical_plan()),

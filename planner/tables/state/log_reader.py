@@ -67,6 +67,12 @@ class FlushedRows:
     stop: int
 
 
+def _continues(log: RegionLog, manifest: RegionManifest, *, is_own: bool = False) -> bool:
+    """Return whether a log that was read before is current except for entries behind its last one."""
+    is_checked = is_own or log.checked_epoch >= manifest.writer_epoch
+    return is_checked and log.replay_start == manifest.replay_start
+
+
 def _measure_entry(entry: WalEntry) -> int:
     """Return about how many bytes of memory an entry takes; most are of its schema where it has few rows."""
     rows = entry.rows
@@ -103,7 +109,7 @@ class LogReader:
         Args:
             state: of the table.
             manifests: the newest of the regions.
-            ends: region id -> what `find_end` has returned since the statement began.
+            ends: region id -> result of `find_end` since the statement began.
 
         Raises:
             FileNotFoundError: entries were flushed and removed since a manifest was read.
@@ -118,21 +124,19 @@ class LogReader:
             own, log = tails.get(region_id), state.logs.get(region_id)
             if own is not None and own.writer_epoch != manifest.writer_epoch:
                 own = None
-            if (
-                log is None
-                or log.replay_start != manifest.replay_start
-                or (own is None and log.checked_epoch < manifest.writer_epoch)
-            ):
+            if log is None or not _continues(log, manifest, is_own=own is not None):
                 others.append((manifest, own, 0))
                 continue
             logs[region_id] = log
             end = ends.get(region_id)
-            if own is None and end is None:
+            if own is not None:
+                if own.last > log.last:
+                    new = list(self._read_entries(state, region_id, log.last, own.last, own))
+                    log.advance(new, own.last)
+            elif end is None:
                 following[region_id] = log.last + 1
-            elif own is None and end is not None and end > log.last:
+            elif end > log.last:
                 others.append((manifest, None, end))
-            elif own is not None and own.last > log.last:
-                log.advance(list(self._read_entries(state, region_id, log.last, own.last, own)), own.last)
         if following:
             are_there = self.storage.exists(*map(wal_entry_path, following.keys(), following.values()))
             grown = {one for one, is_there in zip(following, are_there, strict=True) if is_there}
@@ -147,25 +151,21 @@ class LogReader:
         return logs
 
     def find_end(self, state: TableState, manifest: RegionManifest) -> int | None:
-        """Look behind the known log of a region; an entry that is there is in the cache afterwards.
+        """Read up to two new entries of a region's log into the cache.
 
         Args:
             state: of the table.
             manifest: the newest of the region.
 
         Returns:
-            The position of the last entry; None if it is not known, and `read_unflushed` has to look for it.
+            The position of the last entry; None if `read_unflushed` has to find it: the log was not read
+            before, has more new entries, or is in this process's memory.
 
         Raises:
             LanceGatewayError: an entry can't be read.
         """
         region_id, log = manifest.region_id, state.logs.get(manifest.region_id)
-        if (
-            log is None
-            or log.replay_start != manifest.replay_start
-            or log.checked_epoch < manifest.writer_epoch
-            or self.own_tails((region_id,))
-        ):
+        if log is None or not _continues(log, manifest) or self.own_tails((region_id,)):
             return None
 
         def is_there(position: int) -> bool:

@@ -77,7 +77,7 @@ class NewestBase:
             return other
 
     def list_checks(self, base: BaseTable) -> Sequence[Callable[[], bool]]:
-        """Return what tells, all of it together, that a version is still the newest."""
+        """Return requests that all return True if a version is still the newest."""
         manifest = base.manifest
         if manifest is None:
             return (lambda: False,)

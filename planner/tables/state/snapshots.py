@@ -102,7 +102,7 @@ class Snapshots:
         return assigned
 
     def confirm(self) -> Confirmed | None:
-        """Ask at the same time whether all that is known of the table is still the newest; see `Table`."""
+        """Check in parallel whether the known state of the table is still the newest; see `Table.confirm`."""
         state, base, started = self._newest.state, self._newest.last, time.monotonic()
         if base is None or base.place != state.place:
             return None

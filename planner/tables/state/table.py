@@ -244,11 +244,11 @@ class Table:
         return self._snapshots.assignments(base, consistency)
 
     def confirm(self) -> Confirmed | None:
-        """Ask an object store, with all requests at once, whether what is known of the table is the newest.
+        """Check, by requests that are sent in parallel, whether the known state of the table is the newest.
 
         Returns:
-            What is known, if it was the newest at the beginning of the call; None if some of it may not have
-            been, or if it is not known.
+            The known state, if it was the newest when the call began. None if part of it has changed or is
+            not known, and for local tables.
 
         Raises:
             LanceGatewayError: something can't be read.
@@ -276,7 +276,7 @@ class Table:
         return self._snapshots.take(tuple(regions), consistency, after)
 
     def take_confirmed(self, regions: Iterable[str], confirmed: Confirmed) -> TableSnapshot:
-        """Take a strong snapshot of some regions in what was confirmed.
+        """Take a strong snapshot of some regions of a confirmed state.
 
         Raises:
             LanceGatewayError: as `take_snapshot`.

@@ -47,14 +47,14 @@ class RememberedRegions:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Confirmed:
-    """What was known of a table, and was still the newest when a statement began (ADR 100).
+    """State of a table that was still the newest at a moment (ADR 100).
 
     Attributes:
-        at: when storage began to be asked, in seconds of the monotonic clock.
-        base: the version of the base table.
+        at: the moment, in seconds of the monotonic clock.
+        base: version of the base table.
         regions: all regions.
-        manifests: region id -> the manifest of each of them.
-        ends: region id -> position of the last entry of its log; None if it is not known.
+        manifests: region id -> its manifest.
+        ends: region id -> position of the last entry of its log; None if unknown.
     """
 
     at: float

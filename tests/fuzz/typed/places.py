@@ -89,9 +89,9 @@ def _extremes(values: Values, _: int) -> Rows:
 
 
 def _totals(values: Values, _: int) -> Rows | None:
-    """The sum, the mean and how many there are of each; None where doubles lose more than digits can tell.
+    """Return the sum, the mean and the number of distinct values; None if the result is not determined.
 
-    So do sums beyond 64 bits, of what is not a number, and of large numbers that cancel each other.
+    It is not for sums beyond 64 bits, for NaN and infinity, and for large doubles that cancel each other.
     """
     there = [one for one in values.values() if one is not None]
     if any(one == "NaN" or math.isinf(one) for one in there):
