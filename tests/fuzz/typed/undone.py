@@ -148,8 +148,6 @@ def _iterate_mends() -> Iterator[Mend]:
             (rules, "RULES", tuple(one for one in RULES if one is not rule)),
             (bind, "FORMS", tuple(one for one in FORMS if one is not rule)),
         ]
-        if rule.__name__ == "constant_sides":
-            changes.append(_without_check(r"\bjoin\b"))  # which refuses what the rule has left
         patterns = CONCERNS.get(rule.__name__, ())
         yield Mend(rule.__name__, changes, [re.compile(one, re.DOTALL) for one in patterns])
     for name, pattern, parts in _CHECKS:
@@ -171,13 +169,6 @@ def _without_option(name: str) -> _Change:
             return self if key.endswith(name) else super().set(key, value)
 
     return contexts, "SessionConfig", Config
-
-
-def _without_check(words: str) -> _Change:
-    checks = mistaken_plans._CHECKS
-    left = tuple(one for one in checks if words not in one[0].pattern)
-    assert len(left) == len(checks) - 1, words
-    return mistaken_plans, "_CHECKS", left
 
 
 def _same_rows(rows: Any) -> Any:
