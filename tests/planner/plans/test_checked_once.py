@@ -1,6 +1,7 @@
 """Plans are looked at for what DataFusion does wrong once, as long as their tables have the same columns."""
 
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,8 +13,10 @@ from lance_gateway.planner.plans.checks.mistaken_plans import check_plan
 from tests.support.judging.judged import Judged, open_judged
 from tests.support.judging.results import rows_of
 
+AT = datetime(2024, 2, 29, 12)
+"""Plans over tables with timestamps are looked at for fractions of seconds that are lost."""
 TABLES = {
-    "t": pa.table({"id": [1, 2, 3], "n": [1, 2, None]}),
+    "t": pa.table({"id": [1, 2, 3], "n": [1, 2, None], "at": [AT, AT, AT]}),
     "u": pa.table({"id": [1, 2], "v": ["x", "y"]}),
 }
 JOIN = "SELECT t.id, u.v FROM t LEFT JOIN u ON t.n = u.id WHERE t.id > 1 ORDER BY t.id"
