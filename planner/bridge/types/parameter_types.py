@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from contextlib import suppress
 
 import pyarrow as pa
@@ -24,6 +24,8 @@ _CAST = re.compile(
     r'Cast\(\w+ \{ expr: Placeholder\(Placeholder \{ id: "\$(\d+)", field: None \}\), '
     r'field: Field \{ name: "(?:[^"\\]|\\.)*", data_type: '
 )
+_WRITTEN_CAST = re.compile(r"CAST\(\$(\d+) AS ")
+"""A cast of a parameter in the indented display of a plan, which includes subqueries, without types."""
 _LIMIT = re.compile(r'(?:skip|fetch): Some\(Placeholder\(Placeholder \{ id: "\$(\d+)", field: None \}\)\)')
 _FIELD = re.compile(r'Field \{ (?:name: "((?:[^"\\]|\\.)*)", )?data_type: ')
 _ARGUMENT = re.compile(r'(?:Some\(")?([-+/\w:]*)(?:"\))?')
@@ -87,15 +89,19 @@ def find_told_types(
             # A subquery that DataFusion does not plan tells nothing; the plan with guessed types is refused.
             with suppress(Exception):
                 joined = optimized()
-                types = infer_placeholder_types(joined) | types
-                _collect(repr(joined), types)
+                # Coercion has cast arguments to a common type, which depends on the values.
+                written = {int(one) for one in _WRITTEN_CAST.findall(logical_plan.display_indent())}
+                types = infer_placeholder_types(joined, written) | types
+                _collect(repr(joined), types, written)
     return {number - 1: kind for number, kind in types.items() if number <= count}
 
 
-def _collect(printed: str, types: dict[int, pa.DataType]) -> None:
-    """Add the types in a printed plan that are not known yet."""
+def _collect(printed: str, types: dict[int, pa.DataType], casts: Container[int] | None = None) -> None:
+    """Add the types in a printed plan that are not known yet; casts count for `casts`, or for all."""
     for pattern in (_TYPED, _CAST):
         for match in pattern.finditer(printed):
+            if pattern is _CAST and casts is not None and int(match[1]) not in casts:
+                continue
             dtype = _TypeReader(printed, match.end()).read()
             if dtype is not None:
                 types.setdefault(int(match[1]), dtype)

@@ -7,7 +7,7 @@ ORDER BY of an aggregate.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -18,26 +18,38 @@ from datafusion.plan import LogicalPlan
 
 _LEAVES = frozenset({"Column", "Literal"})
 _CASTS = frozenset({"Cast", "TryCast"})
+_COERCING = frozenset({"ScalarFunction", "Case"})
+"""Variants whose operands are cast to a type that they have in common, which depends on the values."""
 _CAST_CALLS = frozenset({"arrow_cast", "arrow_try_cast"})
 
 
-def infer_placeholder_types(plan: LogicalPlan) -> dict[int, pa.DataType]:
+def infer_placeholder_types(plan: LogicalPlan, casts: Container[int] | None = None) -> dict[int, pa.DataType]:
     """Return the types of $1, $2, ... by number; placeholders that a plan does not show are missing.
 
     There are no null, view or dictionary types. Inferred types take precedence over those of casts, and upper
     nodes over lower ones.
+
+    Args:
+        plan: of a statement with placeholders.
+        casts: numbers of the placeholders with casts of the statement; other casts were made by coercion, and
+            those of arguments are left out. None if no casts were made.
     """
     inferred: dict[int, pa.DataType] = {}
     cast: dict[int, pa.DataType] = {}
     for expression in _every_expression(plan):
-        _collect(expression, inferred, cast)
+        _collect(expression, inferred, cast, casts)
     return cast | inferred
 
 
-def _collect(expression: Any, inferred: dict[int, pa.DataType], cast: dict[int, pa.DataType]) -> None:  # noqa: ANN401
-    stack = [expression]
+def _collect(
+    expression: Any,  # noqa: ANN401 - the bindings have one class per variant
+    inferred: dict[int, pa.DataType],
+    cast: dict[int, pa.DataType],
+    casts: Container[int] | None,
+) -> None:
+    stack = [(expression, True)]
     while stack:
-        current = stack.pop()
+        current, counts = stack.pop()
         kind = current.variant_name()
         if kind == "Placeholder":
             placeholder = current.to_variant()
@@ -48,9 +60,10 @@ def _collect(expression: Any, inferred: dict[int, pa.DataType], cast: dict[int, 
         is_cast = kind in _CASTS or (kind == "ScalarFunction" and current.rex_call_operator() in _CAST_CALLS)
         if is_cast and operands[0].variant_name() == "Placeholder":
             placeholder = operands[0].to_variant()
-            if placeholder.field() is None:
+            is_told = casts is None or counts or int(placeholder.id()[1:]) in casts
+            if placeholder.field() is None and is_told:
                 _add(cast, placeholder.id(), _one_row().select(Expr(current)).schema().types[0])
-        stack += reversed(operands)
+        stack += [(one, kind not in _COERCING) for one in reversed(operands)]
 
 
 def _operands(expression: Any) -> Sequence[Any]:  # noqa: ANN401

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lance_gateway.memwal.errors import InvalidInputError, UnsupportedError
 from lance_gateway.planner.bridge.types.parameter_types import infer_parameter_types, sql_literal
-from lance_gateway.planner.engine import QueryEngine
+from lance_gateway.planner.engine import PreparedQuery, QueryEngine
 from lance_gateway.planner.tables.state.catalog import Catalog
 from tests.planner.names import TABLES, bound, context, context_with
 
@@ -212,6 +212,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QueryEngine]:
     rows = {
         "id": [1, 2, 3],
         "b": [True, None, False],
+        "d": pa.array([decimal.Decimal("1.10")] * 3, pa.decimal128(10, 2)),
         "bytes": pa.array([b"", b"a", None], pa.large_binary()),
         **{name: pa.array([value, None, value], kind) for name, (kind, value) in NESTED.items()},
     }
@@ -241,6 +242,26 @@ def test_types_follow_from_subqueries_that_no_row_needs(
     scalars = [pa.scalar(value, kinds[type(value)]) for value in values]
     assert prepared.parameter_schema.types == [one.type for one in scalars]
     assert prepared.execute(scalars).read_all().num_rows == expected
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ("coalesce($1, '1.104')", False),
+        ("CASE WHEN id > 0 THEN $1 ELSE '1.104' END", False),
+        ("nullif($1, '1.104')", None),
+    ],
+)
+def test_arguments_in_a_subquery_have_the_types_of_their_values(
+    engine: QueryEngine, call: str, expected: bool | None
+):
+    inner = f"SELECT t.d = {call} AS v, CAST($2 AS int) AS w FROM t WHERE t.id = u.id"
+    sql = f"SELECT q.v, q.w FROM t AS u CROSS JOIN LATERAL ({inner}) q WHERE u.id = 1"
+    values = [pa.scalar(decimal.Decimal("1.104")), pa.scalar(2.0)]
+    prepared = engine.prepare_statement(sql, bound=[one.type for one in values])
+    assert isinstance(prepared, PreparedQuery)
+    assert prepared.execute(values).read_all().to_pylist() == [{"v": expected, "w": 2}]
+    assert engine.prepare(sql).parameter_schema.types[1] == pa.int32()
 
 
 @pytest.mark.parametrize("column", NESTED)
