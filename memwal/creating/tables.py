@@ -14,6 +14,7 @@ import tempfile
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -24,7 +25,7 @@ from lance.dataset import Index
 from lance.fragment import FragmentMetadata
 
 from lance_gateway.memwal.base.index_details import MemWalIndexDetails, RegionSpec, build_index
-from lance_gateway.memwal.base.table_mark import read_table_mark, unmark_table
+from lance_gateway.memwal.base.table_mark import mark_table, read_table_mark, unmark_table
 from lance_gateway.memwal.base.versions import renumber_manifest
 from lance_gateway.memwal.columns.lance_rows import export_rows
 from lance_gateway.memwal.creating.columns import list_key_columns
@@ -139,8 +140,11 @@ def create_dataset(
             dataset.update_config(dict(config))
         scratch = Path(directory)
         manifest = (scratch / base_manifest_paths(dataset.version)[0]).read_bytes()
-        for transaction in (scratch / _TRANSACTIONS).iterdir():
-            storage.put(f"{_TRANSACTIONS}/{transaction.name}", transaction.read_bytes())
+        writes = [
+            partial(storage.put, f"{_TRANSACTIONS}/{transaction.name}", transaction.read_bytes())
+            for transaction in (scratch / _TRANSACTIONS).iterdir()
+        ]
+        storage.each_request(lambda write: write(), [partial(mark_table, storage), *writes])
     return storage.put_if_absent(base_manifest_paths(1)[0], renumber_manifest(manifest, 1, source=directory))
 
 

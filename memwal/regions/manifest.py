@@ -327,20 +327,32 @@ def _build_paths(cached: RegionManifest) -> tuple[str, str]:
 
 
 def _read_newest(table: Storage, region_id: str, start: int | None) -> RegionManifest | None:
-    """Read the newest manifest, from an existing version upward or by the directory's listing."""
+    """Read the newest manifest, from a version upward or, if that is absent, by the directory's listing."""
     for _ in range(_READ_ATTEMPTS):
         if start is None:
             start = _find_newest_version(table, region_id)
             if start is None:
                 return None
+        reading = table.start(partial(read_manifest, table, region_id, start))
         version = find_last_in_sequence(table, partial(manifest_path, region_id), start)
-        path = manifest_path(region_id, version)
         try:
-            return _decode_checked(table.read(path), region_id, version, table.locate(path))
+            return reading.result() if version == start else read_manifest(table, region_id, version)
         except FileNotFoundError:
             start = None  # Removed since it was found: look again, from the directory.
     msg = f"Manifests of region {region_id} in {table.uri} vanish while they are read; retry"
     raise UnavailableError(msg)
+
+
+def read_manifest(table: Storage, region_id: str, version: int) -> RegionManifest:
+    """Read one version of a region's manifest.
+
+    Raises:
+        FileNotFoundError: there is no such version.
+        CorruptDataError: it cannot be read.
+        UnavailableError: storage failed to answer.
+    """
+    path = manifest_path(region_id, version)
+    return _decode_checked(table.read(path), region_id, version, table.locate(path))
 
 
 def commit_manifest(table: Storage, manifest: RegionManifest) -> bool:
@@ -384,18 +396,12 @@ def _decode_checked(data: bytes, region_id: str, version: int, source: str) -> R
 
 
 def _read_version_hint(table: Storage, region_id: str) -> int | None:
-    """Return the version in the hint file; None if it is absent or unreadable."""
+    """Return the version in the hint file, which need not exist; None if the file is absent or unreadable."""
     try:
         version = json.loads(table.read(version_hint_path(region_id)))["version"]
     except (FileNotFoundError, ValueError, TypeError, KeyError):
         return None
-    if (
-        isinstance(version, int)
-        and 0 < version < 1 << 63
-        and all(table.exists(manifest_path(region_id, version)))
-    ):
-        return version
-    return None
+    return version if isinstance(version, int) and 0 < version < 1 << 63 else None
 
 
 def _find_newest_version(table: Storage, region_id: str) -> int | None:

@@ -1,7 +1,7 @@
 """The object stores of `memwal.storage.files.Storage`, and the identity of files."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
@@ -77,6 +77,7 @@ class ObjectBackend:
         self._store = open_object_store(scheme, bucket, options, limits)
         # What runs in a pool may wait for what runs in those above it, and never for the same one.
         self._probes = ThreadPoolExecutor(REQUESTS_IN_PARALLEL, thread_name_prefix=f"probe-{bucket}")
+        self._started = ThreadPoolExecutor(REQUESTS_IN_PARALLEL, thread_name_prefix=f"start-{bucket}")
         self._calls = ThreadPoolExecutor(REQUESTS_IN_PARALLEL, thread_name_prefix=f"calls-{bucket}")
         self._tables = ThreadPoolExecutor(REQUESTS_IN_PARALLEL, thread_name_prefix=f"tables-{bucket}")
 
@@ -120,6 +121,10 @@ class ObjectBackend:
     def each_request(self, function: Callable[[Item], Answer], items: Sequence[Item]) -> tuple[Answer, ...]:
         """Call a function that sends one request for every item, several at a time."""
         return tuple(map(function, items) if len(items) == 1 else self._probes.map(function, items))
+
+    def start(self, request: Callable[[], Answer]) -> Future[Answer]:
+        """Call a function in another thread."""
+        return self._started.submit(request)
 
     def each(self, function: Callable[[Item], Answer], items: Iterable[Item]) -> tuple[Answer, ...]:
         """Call a function for every item, several at a time."""

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -174,6 +175,10 @@ class Storage:
     def each_request(self, function: Callable[[Item], Answer], items: Sequence[Item]) -> tuple[Answer, ...]:
         """Return `function(item)` for every item, as `each`; the function must send only one request."""
         return self.backend.each_request(function, items)
+
+    def start(self, request: Callable[[], Answer]) -> Future[Answer]:
+        """Call a function, without waiting for it if storage is remote; it must not call `each` or this."""
+        return self.backend.start(request)
 
     def each_table(self, function: Callable[[Item], Answer], tables: Iterable[Item]) -> tuple[Answer, ...]:
         """Return `function(table)` for tables below one root, as `each`; the function may call `each`."""

@@ -429,7 +429,14 @@ class TableWriter:
 
     def _create_region_writer(self, region_id: str, table: Callable[[], OpenTable]) -> RegionWriter:
         return RegionWriter(
-            self.name, region_id, table, self._options, self._writer_id, self._pool, self._stopped
+            self.name,
+            region_id,
+            self._storage,
+            table,
+            self._options,
+            self._writer_id,
+            self._pool,
+            self._stopped,
         )
 
     def _list_regions(self) -> list[RegionWriter]:

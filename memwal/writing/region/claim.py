@@ -5,8 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from itertools import takewhile
 from typing import Any, overload
 
@@ -181,7 +183,8 @@ class Claim:
         region_id: UUID in its usual text form.
         manifest: of the region, as the claim left it.
         epoch: fencing token.
-        position: of the newest entry that it appended; before the first, of its fence.
+        position: of the newest entry that it appended and `settle_position` has found; before the first, of
+            its fence.
         tail: what was appended and is not flushed.
         discarded: where its Lance writer goes if it is not closed.
         since: when it was claimed, in UTC.
@@ -201,9 +204,12 @@ class Claim:
     used_at: float = field(default_factory=time.monotonic)
     is_lost: bool = False
     newest: OpenTable | None = None
+    _unsettled: tuple[Future[int], BufferedEntry, int] | None = None
+    """Position of the newest entry, which is asked for, the entry, and the oldest generation that is held."""
+    _settling: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def append(self, parts: Sequence[pa.Table], *, deleted: bool) -> None:
-        """Append one entry durably.
+        """Append one entry durably; `settle_position` must have been called since the append before.
 
         Args:
             parts: rows of the table's columns; of a delete, its key columns.
@@ -219,20 +225,37 @@ class Claim:
                 export_to_log(rows, self.table.dataset.schema)
             )
             stats = self._writer.memtable_stats()
-            position = find_appended_position(
-                self.table.storage, self.region_id, self.position + 1, self.epoch
-            )
-        except (OSError, RuntimeError, LanceGatewayError) as error:
+        except (OSError, RuntimeError) as error:
             raise self._classify_error(error) from error
-        self.position = position
-        self.used_at = time.monotonic()
+        storage, following = self.table.storage, self.position + 1
+        find = partial(find_appended_position, storage, self.region_id, following, self.epoch)
         generation = stats["generation"]
-        self.tail.append(
-            BufferedEntry(
-                self.position, self.epoch, generation, rows, self.table.entry_schema, deleted=deleted
-            )
+        entry = BufferedEntry(
+            following, self.epoch, generation, rows, self.table.entry_schema, deleted=deleted
         )
-        self.tail.drop(generation - stats["frozen_count"])
+        found = storage.start(find)
+        self._unsettled = found, entry, generation - stats["frozen_count"]
+        self.used_at = time.monotonic()
+        if found.done():
+            self.settle_position()
+
+    def settle_position(self) -> None:
+        """Wait until the position of the newest entry is known; for any thread, and before each append.
+
+        The entry is durable. If storage fails to tell its position, the claim is given up.
+        """
+        with self._settling:
+            if self._unsettled is None:
+                return
+            found, entry, oldest = self._unsettled
+            try:
+                entry.position = self.position = found.result()
+            except LanceGatewayError:
+                self.abandon()
+            else:
+                self.tail.append(entry)
+                self.tail.drop(oldest)
+            self._unsettled = None
 
     def _classify_error(self, error: Exception) -> InvalidInputError | InDoubtError:
         text = shorten_text(error)

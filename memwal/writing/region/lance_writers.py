@@ -7,13 +7,19 @@ that writes to the log only when it is closed writes it as one entry, and flushe
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from lance_gateway.memwal.columns.lance_rows import export_to_log
 from lance_gateway.memwal.errors import InvalidInputError, UnavailableError
 from lance_gateway.memwal.lance_errors import is_contested_claim, is_invalid_input, is_log_too_long
 from lance_gateway.memwal.regions.generation_numbers import check_not_restarted
-from lance_gateway.memwal.regions.manifest import RegionManifest, read_latest_manifest
+from lance_gateway.memwal.regions.manifest import (
+    RegionManifest,
+    manifest_path,
+    read_latest_manifest,
+    read_manifest,
+)
 from lance_gateway.memwal.regions.wal import (
     find_last_rows,
     find_last_wal_position,
@@ -59,7 +65,7 @@ def open_claim(
     table: OpenTable,
     region_id: str,
     options: WriteOptions,
-    cached: RegionManifest | None = None,
+    before: RegionManifest | None = None,
     discarded: DiscardedWriters | None = None,
 ) -> Claim:
     """Claim a region, also from another owner.
@@ -68,7 +74,7 @@ def open_claim(
         table: as it is newest.
         region_id: UUID in its usual text form.
         options: of the process.
-        cached: the newest manifest read before.
+        before: the newest manifest, as it was read just now; None to read it.
         discarded: Lance writers of the region; None for none.
 
     Raises:
@@ -87,7 +93,7 @@ def open_claim(
     }
     kept = DiscardedWriters() if discarded is None else discarded
     try:
-        manifest, position, writer = claim_region(table, region_id, settings, cached, kept)
+        manifest, position, writer = claim_region(table, region_id, settings, before, kept)
     except _LogTooLongError:
         _flush_log(table, region_id, kept)
         manifest, position, writer = claim_region(table, region_id, settings, None, kept)
@@ -125,17 +131,15 @@ def claim_region(
     table: OpenTable,
     region_id: str,
     settings: Mapping[str, Any],
-    cached: RegionManifest | None,
+    before: RegionManifest | None,
     discarded: DiscardedWriters,
 ) -> tuple[RegionManifest, int, Any]:
     """Claim a region; return its manifest, the newest position in the log, and the Lance writer.
 
-    The discarded writers of the region are closed then.
-
-    Raises:
-        LanceGatewayError: as `open_claim`.
+    The discarded writers of the region are closed then. Arguments and errors are those of `open_claim`.
     """
-    before = read_latest_manifest(table.storage, region_id, cached=cached)
+    if before is None:
+        before = read_latest_manifest(table.storage, region_id)
     if before is not None:
         check_not_restarted(table.storage, before, table.details.newest_merged(region_id))
         # Lance replays what it reads, and flushes past the rest. What it refuses, it would accept once enough
@@ -171,22 +175,41 @@ def _look_after_claim(
 ) -> tuple[RegionManifest, int]:
     """Return the manifest and the newest position in the log, if nobody else claimed the region meanwhile."""
     # The manifest and the log are looked at after the claim: this order must not change (ADR 18).
-    after = read_latest_manifest(table.storage, region_id, cached=before)
-    epoch = 0 if before is None else before.writer_epoch
+    epoch, known = (0, 0) if before is None else (before.writer_epoch, _find_replay_end(before))
+    finding = table.storage.start(partial(find_last_wal_position, table.storage, region_id, after=known))
+    after = _read_manifest_after(table, region_id, before)
     if after is None or after.writer_epoch != epoch + 1:
         # Which of several claims is ours, nobody tells.
         raise _contested_error(table, region_id)
-    position = find_last_wal_position(
-        table.storage,
-        region_id,
-        after=max(after.replay_after_wal_entry_position, after.wal_entry_position_last_seen - 1, 0),
-    )
+    position = finding.result()
+    if (end := _find_replay_end(after)) > known:
+        position = find_last_wal_position(table.storage, region_id, after=end)
     if position and epoch:
         # Lance fences off older writers with an entry of its own: nobody comes in between after that.
         entry = read_wal_entry_if_present(table.storage, region_id, position)
         if entry is None or not entry.is_fence or entry.writer_epoch != after.writer_epoch:
             raise _contested_error(table, region_id)
     return after, position
+
+
+def _read_manifest_after(
+    table: OpenTable, region_id: str, before: RegionManifest | None
+) -> RegionManifest | None:
+    """Return the newest manifest of a region; it is as a rule the one that follows another."""
+    if before is None:
+        return read_latest_manifest(table.storage, region_id)
+    reading = table.storage.start(partial(read_manifest, table.storage, region_id, before.version + 1))
+    (is_outdated,) = table.storage.exists(manifest_path(region_id, before.version + 2))
+    try:
+        after = reading.result()
+    except FileNotFoundError:
+        return read_latest_manifest(table.storage, region_id)
+    return read_latest_manifest(table.storage, region_id, cached=after) if is_outdated else after
+
+
+def _find_replay_end(manifest: RegionManifest) -> int:
+    """Return a position up to which a log has no gaps, or what came before is flushed."""
+    return max(manifest.replay_after_wal_entry_position, manifest.wal_entry_position_last_seen - 1, 0)
 
 
 def _contested_error(table: OpenTable, region_id: str) -> ContestedError:
@@ -235,7 +258,8 @@ def append_atomically(
         "max_memtable_rows": sum(part.num_rows for part in parts) + _ROOM_ROWS,
         "max_memtable_batches": 1 << 20,
     }
-    manifest, position, writer = claim_region(table, region_id, settings, cached, discarded)
+    before = read_latest_manifest(table.storage, region_id, cached=cached)
+    manifest, position, writer = claim_region(table, region_id, settings, before, discarded)
     epoch = manifest.writer_epoch
     where = f"table {table.name!r}, region {region_id}"
 

@@ -11,6 +11,7 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 
@@ -139,6 +140,7 @@ class RegionOwnership:
         self.gone_epoch = 0
         self._contested_epoch = 0
         self._recorded_epoch = 0
+        self._recording: Future[None] | None = None
 
     def claim(self, deadline: float, after_epoch: int | None = None, *, spares_owner: bool = False) -> Claim:
         """Claim the region as soon as its owner has held it for the time that the options grant.
@@ -205,8 +207,9 @@ class RegionOwnership:
             NotFoundError: there is none.
             SealedError: it takes no more rows.
         """
-        manifest = read_latest_manifest(table.storage, self.region_id, cached=self.manifest)
-        if manifest is None and self.manifest is None:
+        known = self.manifest or table.regions.manifests.get(self.region_id)
+        manifest = read_latest_manifest(table.storage, self.region_id, cached=known)
+        if manifest is None and known is None:
             manifest = self._wait_for_manifest(table)
         self.manifest = manifest
         if manifest is None:
@@ -305,16 +308,20 @@ class RegionOwnership:
         return left
 
     def _write_record(self, table: OpenTable, claim: Claim, *, is_released: bool) -> None:
-        for epoch in {claim.epoch - 1, self._recorded_epoch} - {0, claim.epoch}:
-            delete_owner_record(table.storage, self.region_id, epoch)
+        """Write a record while the claim is already used, behind the record before."""
+        ended = {claim.epoch - 1, self._recorded_epoch} - {0, claim.epoch}
         self._recorded_epoch = claim.epoch
-        write_owner_record(
-            table.storage,
-            self.region_id,
-            OwnerRecord(
-                claim.epoch, self._options.url, self._writer_id, claim.since.timestamp(), is_released
-            ),
-        )
+        url, since = self._options.url, claim.since.timestamp()
+        record = OwnerRecord(claim.epoch, url, self._writer_id, since, is_released)
+
+        def write() -> None:
+            for epoch in ended:
+                delete_owner_record(table.storage, self.region_id, epoch)
+            write_owner_record(table.storage, self.region_id, record)
+
+        if self._recording is not None:
+            self._recording.result()
+        self._recording = table.storage.start(write)
 
     def _describe(self, table: OpenTable, reason: str) -> str:
         return f"table {table.name!r}, region {self.region_id}: {reason}"

@@ -14,6 +14,7 @@ from dataclasses import asdict
 from lance_gateway.memwal.base.table_place import keep_in_place
 from lance_gateway.memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, UnavailableError
 from lance_gateway.memwal.regions.wal import has_abandoned_rows, has_unflushed_rows, wal_entry_path
+from lance_gateway.memwal.storage.files import Storage
 from lance_gateway.memwal.writing.changes import FencedError, NotOwnerError, OutcomeUnknownError
 from lance_gateway.memwal.writing.observing import Counters, RegionStats
 from lance_gateway.memwal.writing.options import OwnershipPolicy, WriteOptions
@@ -59,6 +60,7 @@ class RegionWriter:
     Args:
         table_name: in the catalog.
         region_id: UUID in its usual text form.
+        storage: directory of the table.
         table: the table as it is newest.
         options: of the process.
         writer_id: names this writer among all.
@@ -70,6 +72,7 @@ class RegionWriter:
         self,
         table_name: str,
         region_id: str,
+        storage: Storage,
         table: Callable[[], OpenTable],
         options: WriteOptions,
         writer_id: str,
@@ -79,6 +82,7 @@ class RegionWriter:
         self.table_name = table_name
         self.region_id = region_id
         self.losses = 0
+        self._storage = storage
         self._table = table
         self._options = options
         self._stopped = stopped
@@ -148,12 +152,14 @@ class RegionWriter:
         request, claim = self._in_flight, self._claim
         if claim is None or claim.is_lost:
             return None
+        claim.settle_position()
         if request is not None:
             # What others can read already must not be missing here.
             storage = claim.table.storage
             if storage.exists(wal_entry_path(self.region_id, claim.position + 1))[0]:
                 self.queue.wait_for(request, time.monotonic() + FENCE_SECONDS)
-        if self._claim is not claim:
+                claim.settle_position()
+        if self._claim is not claim or claim.is_lost:
             return None
         return claim.tail.held
 
@@ -435,6 +441,8 @@ class RegionWriter:
     def _get_claim(self, deadline: float, holder: object | None, group: Sequence[Request] = ()) -> Claim:
         """Return the claim; claim the region if necessary."""
         claim = self._claim
+        if claim is not None:
+            claim.settle_position()
         if any(request.is_forwarded for request in group) and (claim is None or claim.is_lost):
             raise NotOwnerError(f"{self.queue.name}: this process does not own it any more")
         if claim is not None and not claim.is_lost:
@@ -448,7 +456,7 @@ class RegionWriter:
         # Who reads before it writes has to have the region; other rows can go to its owner.
         spares_owner = bool(group) and holder is None and self._options.ownership is OwnershipPolicy.FORWARD
         while True:
-            with keep_in_place(self._table().storage):
+            with keep_in_place(self._storage):
                 claim = self.ownership.claim(deadline, after, spares_owner=spares_owner)
             try:
                 # After the claim: who adds a rule commits it before they claim all regions (ADR 43).
@@ -524,7 +532,7 @@ class RegionWriter:
         is_forwarding = self._options.ownership is OwnershipPolicy.FORWARD
         try:
             return has_arrived(
-                self._table().storage,
+                self._storage,
                 self.region_id,
                 doubt,
                 deadline,
@@ -559,6 +567,7 @@ class RegionWriter:
         self.losses += 1
         claim, self._claim = self._claim, None
         if claim is not None:
+            claim.settle_position()
             claim.abandon()
             self._lost_at = claim.position, time.monotonic()
         if by_peer:
@@ -600,6 +609,8 @@ class RegionWriter:
     def _close_claim(self) -> bool:
         """Flush and release the region; return False if there was nothing to flush."""
         claim, self._claim = self._claim, None
+        if claim is not None:
+            claim.settle_position()
         if claim is None or claim.is_lost:
             return False
         if not self._flush_claim(claim):

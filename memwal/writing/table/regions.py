@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -60,6 +60,9 @@ class RoutedRows:
 class Regions:
     """The regions of one table by their values; safe to share between threads.
 
+    Attributes:
+        manifests: region id -> a manifest that was read or created here; there may be newer ones.
+
     Args:
         storage: directory of the table.
         spec: that governs new rows; None for a table whose only region holds all rows.
@@ -82,6 +85,7 @@ class Regions:
         newest: Callable[[], MemWalIndexDetails] | None = None,
     ) -> None:
         known = details or MemWalIndexDetails()
+        self.manifests: dict[str, RegionManifest] = {}
         self._storage = storage
         self._newest = newest or (lambda: known)
         self._spec = spec if spec is not None and spec.fields else None
@@ -127,13 +131,14 @@ class Regions:
         if self._spec is None:
             with self._lock:
                 return RoutedRows((self._find_only_region(),))
+        listed = None
         if not self._has_looked:
             with self._lock:
-                self._load_regions()
+                listed = self._load_regions()
         if self._sole is not None:
             return RoutedRows((self._sole,))
         raw_of, codes = self._find_distinct_values(columns, rows)
-        ids = self._find_or_create_ids(raw_of)
+        ids = self._find_or_create_ids(raw_of, listed)
         if len(raw_of) == 1:
             return RoutedRows((ids[0],))
         order = np.argsort(codes, kind="stable")
@@ -172,21 +177,30 @@ class Regions:
                 self._encoded[key] = raw
         return raw
 
-    def _find_or_create_ids(self, raw_of: Sequence[RawValues]) -> list[str]:
+    def _find_or_create_ids(self, raw_of: Sequence[RawValues], listed: Collection[str] | None) -> list[str]:
+        """Return the regions of values; create missing ones.
+
+        Args:
+            raw_of: the values.
+            listed: the regions that were there a moment ago; None if they are not known.
+        """
         known = self._known
         ids = [known.get(raw) for raw in raw_of]
         if None not in ids:
             return [one for one in ids if one is not None]
         with self._lock:
-            if any(raw not in self._known for raw in raw_of):
-                self._load_regions()
+            if listed is None and any(raw not in self._known for raw in raw_of):
+                listed = self._load_regions()
             missing = [raw for raw in raw_of if raw not in self._known]
             if missing:
-                self._create(missing)
+                self._create(missing, listed or ())
             return [self._known[raw] for raw in raw_of]
 
-    def _load_regions(self) -> None:
+    def _load_regions(self) -> Collection[str]:
         """Read the region values of all regions from their manifests, or infer them from the region ids.
+
+        Returns:
+            The ids of all regions.
 
         Raises:
             PreconditionError: some tell nothing, or follow an older spec: any key might be in them. Or their
@@ -194,9 +208,11 @@ class Regions:
         """
         known: dict[RawValues, list[RegionManifest]] = {}
         unknown = []
-        for manifest in read_latest_manifests(self._storage, list_regions(self._storage), cached={}):
+        listed = list_regions(self._storage)
+        for manifest in read_latest_manifests(self._storage, listed, cached={}):
             if manifest is None:
                 continue
+            self.manifests[manifest.region_id] = manifest
             raw = self._read_values(manifest)
             if raw is not None:
                 known.setdefault(raw, []).append(manifest)
@@ -212,6 +228,7 @@ class Regions:
             **{raw: self._choose_region(raw, duplicates) for raw, duplicates in known.items()},
         }
         self._has_looked = True
+        return listed
 
     def _check_not_restarted(self, manifests: Sequence[RegionManifest]) -> None:
         """Refuse regions that LanceDB created again in a clone.
@@ -278,8 +295,12 @@ class Regions:
         )
         return PreconditionError(msg)
 
-    def _create(self, missing: Sequence[RawValues]) -> None:
+    def _create(self, missing: Sequence[RawValues], listed: Collection[str]) -> None:
         """Create regions; if several processes create the same region, one succeeds.
+
+        Args:
+            missing: their values.
+            listed: the regions whose directories were there a moment ago.
 
         Raises:
             PreconditionError: the table has no MemWAL any more.
@@ -289,7 +310,8 @@ class Regions:
         details = self._newest()
         for raw in missing:
             region_id = derive_region_id(self._spec, raw, self._table_id, self._reading)
-            if self._exists(region_id):  # LanceDB's, of which no row tells the value.
+            has_files = region_id in listed
+            if has_files and self._exists(region_id):  # LanceDB's, of which no row tells the value.
                 self._known = {**self._known, raw: region_id}
                 continue
             values = {
@@ -301,13 +323,12 @@ class Regions:
             if first > 1:  # In a copy, a file of the original may tell of generations that don't come.
                 self._storage.delete(extent_path(region_id, first))
             # Entries that a copy without manifests has were written by epochs before the first one to come.
-            epoch = find_last_epoch(self._storage, region_id)
-            commit_manifest(
-                self._storage,
-                RegionManifest(
-                    region_id, 1, epoch, 0, 0, first, region_spec_id=self._spec_id, region_values=values
-                ),
+            epoch = find_last_epoch(self._storage, region_id) if has_files else 0
+            manifest = RegionManifest(
+                region_id, 1, epoch, 0, 0, first, region_spec_id=self._spec_id, region_values=values
             )
+            if commit_manifest(self._storage, manifest):
+                self.manifests[region_id] = manifest
             self._known = {**self._known, raw: region_id}
 
     def _exists(self, region_id: str) -> bool:
@@ -327,7 +348,7 @@ class Regions:
         own_id = derive_region_id(None, (), self._table_id)
         region_id = ids[0] if len(ids) == 1 else own_id
         if region_id == own_id and (region_id not in ids or not self._exists(region_id)):
-            self._create([()])
+            self._create([()], ids)
         self._known = {(): region_id}
         return region_id
 

@@ -430,6 +430,8 @@ def open_base_table(
     version: int | None,
     session: Any,  # noqa: ANN401 - lance types
     place: Place | None = None,
+    *,
+    expected: int | None = None,
 ) -> BaseTable:
     """Open the base table.
 
@@ -439,6 +441,7 @@ def open_base_table(
         version: to pin; None is the newest.
         session: the `lance.Session` whose caches are shared.
         place: names the table in caches; by default, it is one that was not seen before.
+        expected: the version that is likely opened, whose manifest is read meanwhile.
 
     Raises:
         NotFoundError: there is no dataset.
@@ -446,6 +449,8 @@ def open_base_table(
         CorruptDataError: its manifest can't be read.
         UnavailableError: storage failed to answer.
     """
+    expected = version or expected
+    reading = None if expected is None else storage.start(partial(read_base_manifest, storage, expected))
     try:
         options = dict(storage.options) or None
         dataset = lance.dataset(storage.uri, version=version, session=session, storage_options=options)
@@ -466,7 +471,10 @@ def open_base_table(
         raise build_read_error(
             msg if is_storage_failure(error) else f"{msg}. Restore the file", error
         ) from error
-    manifest = read_base_manifest(storage, dataset.version)
+    if reading is not None and dataset.version == expected:
+        manifest = reading.result()
+    else:
+        manifest = read_base_manifest(storage, dataset.version)
     return BaseTable(
         name=name,
         storage=storage,

@@ -225,13 +225,7 @@ class Catalog:
 
     def has_table(self, name: str) -> bool:
         """Return whether a table of that name exists."""
-        if name in self._tables:
-            return True
-        name = TableName.parse(name)
-        storage = self._find_storage(name.schema)
-        if storage.is_local:
-            return self._is_usable(name) and storage.exists(f"{name.directory}/{VERSIONS}")[0]
-        return self._is_usable(name) and name in self.table_names(name.schema)
+        return self._find_table(name) is not None
 
     def table(self, name: str) -> Table:
         """Return the table of that name.
@@ -239,13 +233,20 @@ class Catalog:
         Raises:
             NotFoundError: names the tables that come close.
         """
+        found = self._find_table(name)
+        if found is None:
+            raise self._build_unknown_error(TableName.parse(name))
+        return found
+
+    def _find_table(self, name: str) -> Table | None:
+        """Return the table of a name; None if there is none. Only unknown ones are looked for in storage."""
         known = self._tables.get(name)
         if known is not None:
             return known
         name = TableName.parse(name)
-        if not self._is_usable(name) or name not in self.table_names(name.schema):
-            raise self._build_unknown_error(name)
-        storage = self._find_storage(name.schema).child(name.directory)
+        root = self._find_storage(name.schema)
+        if not self._is_usable(name) or not self._is_there(name, root):
+            return None
         if name.is_temporary:
             self._forget_ended()
         with self._lock:
@@ -253,7 +254,7 @@ class Catalog:
                 name,
                 Table(
                     name,
-                    storage,
+                    root.child(name.directory),
                     self.cache,
                     self._columns,
                     self._places,
@@ -262,6 +263,11 @@ class Catalog:
                     take_room=partial(self.take_room, name),
                 ),
             )
+
+    def _is_there(self, name: TableName, root: Storage) -> bool:
+        if root.is_local:
+            return root.exists(f"{name.directory}/{VERSIONS}")[0]
+        return name in self.table_names(name.schema)
 
     def open_extended(self, name: TableName, extension: Extension) -> Table:
         """Return the table of a name with columns that Lance computes.

@@ -238,19 +238,21 @@ class LogReader:
             known = log = self._drop_flushed(state, log, manifest)
         if log is None or manifest.replay_start.is_behind(log.replay_start):
             log = RegionLog(region_id, manifest.replay_after_wal_entry_position, manifest.current_generation)
-        looked_at = log.last
+        looked_at, checking = log.last, None
         if own is None:
             after, last = max(looked_at, seen), ends.get(region_id)
             if last is None or last < after:
                 last = find_last_wal_position(self.storage, region_id, after=after)
             if log.checked_epoch < manifest.writer_epoch:
-                check_log_is_read(self.storage, manifest, last)
+                checking = self.storage.start(partial(check_log_is_read, self.storage, manifest, last))
         else:
             last = own.last
         if last > looked_at:
             entries = list(self._read_entries(state, region_id, looked_at, last, own))
             check_epochs(self.storage, manifest, entries)
             log.advance(entries, last)
+        if checking is not None:
+            checking.result()
         log.checked_epoch = max(log.checked_epoch, manifest.writer_epoch)
         if known is None or known is log:
             state.logs[region_id] = log  # After the checks, so that each query refuses what they refuse.

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from lance_gateway.execnodes.storage.data_files import Place
@@ -145,37 +146,45 @@ class NewestBase:
         """
         for _ in range(_ATTEMPTS):
             try:
-                opened = self._open_once(before)
+                opened, mark = self._open_once(before)
             except NotFoundError:
                 if not table_exists(self._storage):
                     raise
                 continue
-            if opened.manifest is None or opened.manifest.is_there(self._storage):
+            if opened.manifest is None:
+                return opened
+            if opened.manifest.is_there(self._storage):
+                self._mark = mark  # The manifest was there before and after, and so it is of the same table.
                 return opened
             before = opened
-        return self._open_once(before)
+        return self._open_once(before)[0]
 
-    def _open_once(self, before: BaseTable | None) -> BaseTable:
-        """Open the newest version; start with empty state if the table was recreated."""
+    def _open_once(self, before: BaseTable | None) -> tuple[BaseTable, FileIdentity | None]:
+        """Open the newest version; start with empty state if the table was recreated.
+
+        Returns:
+            The version, and the mark of the table, if the version's manifest is still there.
+        """
         started = time.monotonic()
         state, newest = self.state, self._find_newest(before)
         expected = None if newest is None else ManifestFile.of(self._storage, newest)
-        opened = self._open(state)
+        marking = self._storage.start(partial(read_table_mark, self._storage)) if self._mark is None else None
+        opened = self._open(state, newest)
         if before is not None and not self._is_same(before):
             # Asked afterwards (ADR 33): what was opened while the old manifest was there is the old table.
-            state, expected, self._mark = state.create_successor(), None, None
+            state, expected, self._mark, marking = state.create_successor(), None, None, None
         if expected is None or expected.version != opened.version:
             # The file is looked at before it is read: it may be replaced in between, which is noticed then.
             expected = ManifestFile.of(self._storage, opened.version)
-            opened = self._open(state)
+            marking = None
+            opened = self._open(state, opened.version)
         if expected is not None and expected.version == opened.version:
             opened = replace(opened, manifest=expected)
-        if self._mark is None:
-            mark = read_table_mark(self._storage)
-            if opened.manifest is not None and opened.manifest.is_there(self._storage):
-                self._mark = mark  # It was there before the manifest was, and so it is of the same table.
+        mark = self._mark
+        if mark is None:
+            mark = read_table_mark(self._storage) if marking is None else marking.result()
         self.state, self.last, self._identified_at = state, opened, started
-        return opened
+        return opened, mark
 
     def _find_newest(self, before: BaseTable | None) -> int | None:
         """Return the newest version; None if it cannot be read, in which case opening the table fails."""
@@ -185,8 +194,8 @@ class NewestBase:
             return int(before.dataset.latest_version)
         return None
 
-    def _open(self, state: TableState) -> BaseTable:
-        return open_base_table(self._name, self._storage, None, state.session, state.place)
+    def _open(self, state: TableState, expected: int | None) -> BaseTable:
+        return open_base_table(self._name, self._storage, None, state.session, state.place, expected=expected)
 
 
 def _has_newer(base: BaseTable) -> bool:

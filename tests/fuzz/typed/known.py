@@ -34,6 +34,7 @@ MEANT: Sequence[Known] = (
     Known(
         "`s IS NULL` of a struct", "postgres", r"struct_\w+\)* IS (NOT )?NULL|struct_.*(nullif|IS NULL THEN)"
     ),
+    Known("years of five digits", "postgres", "to_char", r"'[+]\d{5}-"),
     Known("the year before 1", "postgres", "extract|date_part|to_char|date_trunc", r"-62|BC"),
     Known(
         "NaN that is computed",

@@ -1,14 +1,19 @@
 """Writers of ours on S3 behave as they do on a local disk."""
 
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from lance_gateway.memwal.errors import UnavailableError
+from lance_gateway.memwal.regions.wal import find_appended_position
 from lance_gateway.memwal.storage.backends import ObjectBackend
 from lance_gateway.memwal.writing import Changes, FencedError, OpenTable, TableWriter
+from lance_gateway.memwal.writing.region import claim
 from tests.memwal.writing.conftest import until
 from tests.memwal.writing.reading import log, rows_by_key
 from tests.memwal.written import WrittenTable, keyed_schema
@@ -36,6 +41,50 @@ def test_rows_are_written_read_and_deleted(stored: WrittenTable, writing: Writin
     for region in regions:
         tail = writer.get_tails([region]).get(region)
         assert tail is None or tail.last == log(stored, region)[-1].position
+
+
+def test_a_write_does_not_wait_until_its_position_is_known(
+    stored: WrittenTable, writing: Writing, monkeypatch: pytest.MonkeyPatch
+):
+    writer, may_look = writing(stored), threading.Event()
+    (region,) = writer.write(rows(stored, 1)).regions
+
+    def look(*arguments: Any) -> int:
+        may_look.wait(60)
+        return find_appended_position(*arguments)
+
+    monkeypatch.setattr(claim, "find_appended_position", look)
+    writer.write(rows(stored, 1))
+    assert not may_look.is_set()
+    may_look.set()
+    writer.write(rows(stored, 1))
+    tail = writer.get_tails([region])[region]
+    assert (
+        [one.position for one in tail.entries] == [one.position for one in log(stored, region)] == [1, 2, 3]
+    )
+
+
+def test_a_region_is_claimed_again_if_a_position_is_not_told(
+    stored: WrittenTable, writing: Writing, monkeypatch: pytest.MonkeyPatch
+):
+    def look(*_: Any) -> int:
+        raise UnavailableError("injected")
+
+    writer = writing(stored)
+    (region,) = writer.write(rows(stored, 1)).regions
+    with monkeypatch.context() as patch:
+        patch.setattr(claim, "find_appended_position", look)
+        writer.write(Changes(stored.rows(id=[1], qty=[2])))
+        assert writer.get_tails([region]) == {}
+    assert rows_by_key(stored)[1]["qty"] == 2
+    writer.write(Changes(stored.rows(id=[1], qty=[3])))
+    assert rows_by_key(stored)[1]["qty"] == 3
+    assert [(one.writer_epoch, one.is_fence) for one in log(stored, region)] == [
+        (1, False),
+        (1, False),
+        (2, True),
+        (2, False),
+    ]
 
 
 @pytest.mark.soak

@@ -49,6 +49,9 @@ class FaultyBackend:
     def each_request(self, function: Callable[[Any], Any], items: Any) -> tuple[Any, ...]:
         return tuple(self._inner.each_request(function, items))
 
+    def start(self, request: Callable[[], Any]) -> Any:
+        return self._inner.start(request)
+
     def each_table(self, function: Callable[[Any], Any], tables: Any) -> tuple[Any, ...]:
         return tuple(self._inner.each_table(function, tables))
 
