@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from typing import ClassVar, Final, TypeVar
 
 from lance_gateway.memwal.lance_errors import is_read_alone
@@ -87,6 +88,10 @@ class LanceGatewayError(Exception):
     status: ClassVar[str] = "INTERNAL"
     names_files: ClassVar[bool] = True
 
+    def __reduce__(self) -> tuple[Callable[..., LanceGatewayError], tuple[object, ...]]:
+        # Errors pass between processes, and not every class is constructed from its message alone.
+        return _build_error, (type(self), self.args, self.__dict__)
+
 
 Failure = TypeVar("Failure", bound=LanceGatewayError)
 
@@ -98,12 +103,15 @@ def copy_error(error: Failure, message: object = None) -> Failure:
         error: of any class; the copy keeps its attributes.
         message: of the copy; None for that of the error.
     """
-    kind = type(error)
-    # Not constructed by a call: some classes take more than a message.
-    copy = kind.__new__(kind)
-    copy.args = error.args if message is None else (message,)
-    copy.__dict__.update(error.__dict__)
-    return copy
+    return _build_error(type(error), error.args if message is None else (message,), error.__dict__)
+
+
+def _build_error(kind: type[Failure], args: tuple[object, ...], attributes: Mapping[str, object]) -> Failure:
+    """Build an error without calling its class, which may take more than a message."""
+    error = kind.__new__(kind)
+    error.args = args
+    error.__dict__.update(attributes)
+    return error
 
 
 class InvalidInputError(LanceGatewayError):

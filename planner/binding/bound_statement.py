@@ -26,6 +26,7 @@ from lance_gateway.planner.sql.text.as_of import AsOf
 from lance_gateway.planner.sql.text.limits import check_bound_size
 from lance_gateway.planner.sql.text.tokens import VECTOR, PlacedMessage
 from lance_gateway.planner.sql.tree.dialect import find_query, parse_expression, read_query, write_sql
+from lance_gateway.planner.sql.type_names import name_type
 
 MAX_QUERIES = 10_000
 """The number of vectors that one subquery may give."""
@@ -310,8 +311,10 @@ class BoundStatement:
             return self
         root = self.root.copy()
         for parameter in list(root.find_all(exp.Parameter)):
-            name = sql_type(types[int(parameter.name) - 1]) if parameter.name.isdecimal() else None
-            if name is not None:
+            kind = types[int(parameter.name) - 1] if parameter.name.isdecimal() else None
+            if kind is not None and pa.types.is_duration(kind):
+                parameter.replace(parse_expression(f"arrow_cast(${parameter.name}, '{name_type(kind)}')"))
+            elif kind is not None and (name := sql_type(kind)) is not None:
                 parameter.replace(parse_expression(f"CAST(${parameter.name} AS {name})"))
         return replace(self, text=self._write(root), root=root)
 

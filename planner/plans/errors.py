@@ -104,6 +104,10 @@ _HINTS = (
         "add an interval; a parameter says of how many days in at + CAST(? || ' days' AS INTERVAL)",
     ),
     (
+        re.compile(r"Cannot coerce arithmetic expression Date\d+ \+ (?:Date\d+|Duration)"),
+        "add days to a date by day + ? * INTERVAL '1 day'",
+    ),
+    (
         re.compile(r"not implemented: TOP"),
         "write LIMIT n at the end of the query in place of TOP n",
     ),

@@ -48,6 +48,8 @@ def read_value(text: str) -> tuple[Any, str]:
     if _DATE.match(text):
         time = dt.datetime.fromisoformat(text)
         return time, f"{'TIMESTAMP' if time.tzinfo is None else 'TIMESTAMPTZ'} '{text}'"
+    if text.endswith(" minutes"):
+        return dt.timedelta(minutes=int(text.removesuffix(" minutes"))), f"INTERVAL '{text}'"
     if text.startswith("D"):
         return decimal.Decimal(text[1:]), text[1:]
     value = literal_eval(text)

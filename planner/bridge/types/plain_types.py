@@ -77,7 +77,7 @@ def bind_value(number: int, value: pa.Scalar, kind: pa.DataType) -> pa.Scalar:
         # DataFusion may compare it as it is (a decimal with an int column).
         if are_comparable(value.type, kind):
             return value
-        raise WrongParameterError(number, value, kind, str(error)) from error
+        raise WrongParameterError.of(number, value, kind, str(error)) from error
 
 
 def cast_values(values: _V, kind: pa.DataType) -> _V:
@@ -126,7 +126,7 @@ def refuse_untyped(values: Sequence[pa.Scalar], schema: pa.Schema) -> None:
     """
     for number, (value, kind) in enumerate(zip(values, schema.types, strict=True), start=1):
         if not value.type.equals(kind):
-            raise WrongParameterError(
+            raise WrongParameterError.of(
                 number, value, kind, "it is out of range, or would lose digits or its time"
             )
 
@@ -136,23 +136,23 @@ class WrongParameterError(InvalidInputError):
 
     Attributes:
         number: of the parameter, from 1.
-        value: that was bound.
-        kind: type of the parameter.
-        reason: why the value can't be cast.
+        problem: what is wrong with it.
     """
 
-    def __init__(self, number: int, value: pa.Scalar, kind: pa.DataType, reason: str) -> None:
-        super().__init__(
-            f"parameter ${number} is {value.as_py()!r} ({value.type}), but {kind} is needed: {reason}"
-        )
+    def __init__(self, number: int, problem: str) -> None:
+        super().__init__(f"parameter ${number} {problem}")
         self.number = number
-        self.value = value
-        self.kind = kind
-        self.reason = reason
+        self.problem = problem
+
+    @staticmethod
+    def of(number: int, value: pa.Scalar, kind: pa.DataType, reason: str) -> WrongParameterError:
+        """Return the error for a value that can't be cast to the type of its parameter."""
+        problem = f"is {value.as_py()!r} ({value.type}), but {kind} is needed: {reason}"
+        return WrongParameterError(number, problem)
 
     def renumber(self, number: int) -> WrongParameterError:
         """Return the error with the number of the parameter in the statement that was sent."""
-        return WrongParameterError(number, self.value, self.kind, self.reason)
+        return WrongParameterError(number, self.problem)
 
 
 def are_comparable(kind: pa.DataType, other: pa.DataType) -> bool:

@@ -46,6 +46,7 @@ _GUESSES: Final = (
     pa.list_(pa.int64()),
     pa.list_(pa.float64()),
     pa.list_(pa.string()),
+    pa.duration("us"),
 )
 """The first of these types that fits is taken for all parameters whose type does not follow from the text.
 

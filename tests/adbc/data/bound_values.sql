@@ -359,3 +359,14 @@ SELECT id, ts AT TIME ZONE {'Europe/Berlin'} FROM a
 SELECT value FROM generate_series({1}, {7}, {2})
 SELECT a.id, g.value FROM a, range({1}, {3}) AS g
 SELECT * FROM (VALUES ({1}, {'a'}), ({2}, {'b'})) AS v(x, y)
+SELECT id, ts + {90 minutes} AS x FROM a
+SELECT id, ts - {90 minutes} AS x FROM a
+SELECT id, {90 minutes} + ts AS x FROM a
+SELECT id, tz + {90 minutes} AS x FROM a
+SELECT id, tz - {90 minutes} AS x FROM a
+SELECT id, md - {90 minutes} AS x FROM a
+SELECT max(ts + {90 minutes}) AS x FROM a
+SELECT ts + {90 minutes} AS x, count(*) AS n FROM a GROUP BY ts + {90 minutes}
+SELECT id, ts - {2023-01-01 00:00:00} > {90 minutes} AS x FROM a
+SELECT id FROM a WHERE id IN (SELECT id FROM a WHERE ts + {90 minutes} > {2024-01-01 01:00:00})
+SELECT q.x FROM a, LATERAL (SELECT a.ts + {90 minutes} AS x) q

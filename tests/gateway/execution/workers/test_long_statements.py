@@ -1,6 +1,7 @@
 """Statements of long texts: a worker binds queries, and reads the rows of INSERTs."""
 
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,14 @@ def test_errors_name_their_place(cursor: Any) -> None:
         fetch(cursor, f"SELECT 1 FROM nothing WHERE 1 IN ({NUMBERS})")
     with pytest.raises(adbc_driver_manager.Error, match="line 2, column 1"):
         fetch(cursor, f"SELECT 1 IN ({NUMBERS})\n)")
+
+
+@pytest.mark.slow
+def test_a_value_that_does_not_fit_is_refused(cursor: Any) -> None:
+    statement = f"SELECT coalesce(CAST(NULL AS DATE), $1) AS day FROM t WHERE id IN ({KEYS})"
+    for _ in range(2):
+        with pytest.raises(adbc_driver_manager.ProgrammingError, match=r"parameter \$1 .* date32\[day\] is"):
+            fetch(cursor, statement, (datetime(2024, 2, 29, 12),))
 
 
 @pytest.mark.slow
