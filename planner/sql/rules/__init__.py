@@ -68,6 +68,7 @@ from lance_gateway.planner.sql.rules.subqueries import (
     scalar_subqueries,
 )
 from lance_gateway.planner.sql.rules.times import (
+    added_durations,
     multiplied_intervals,
     read_texts,
     short_times,
@@ -111,6 +112,7 @@ RULES: Final[tuple[Rule, ...]] = (
     ceilings,
     padded_texts,
     wide_decimals,
+    added_durations,
     multiplied_intervals,
     times_of_day,
     read_texts,

@@ -411,6 +411,65 @@ def multiplied_intervals(tree: Tree) -> None:
         tree.replace(node, written)
 
 
+_COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
+_DURATION: Final = pa.duration("us")
+
+
+def added_durations(tree: Tree) -> None:
+    """Give parameters that are added to times, or subtracted from them, the type of a duration.
+
+    DataFusion takes the operands of + and - for values of one type, also where a value is bound. Without a
+    value, $1 in ts - $1 is a duration only where the result is compared with a time. Times of coarser units
+    have microseconds.
+
+        SELECT ts + $1 FROM t WHERE at > now() - $2
+    ->  SELECT ts + arrow_cast($1, 'Duration(Microsecond)') FROM t
+        WHERE at > now() - arrow_cast($2, 'Duration(Microsecond)')
+    """
+    for node in tree.find_all(exp.Add, exp.Sub):
+        time, amount = node.this.unnest(), node.expression.unnest()
+        if isinstance(node, exp.Add) and isinstance(time, exp.Parameter) and not _is_duration(tree, amount):
+            time, amount = (time, amount) if isinstance(amount, exp.Parameter) else (amount, time)
+        if not isinstance(amount, exp.Parameter):
+            continue
+        kind, found = tree.find_type(amount), tree.find_type(time)
+        if kind is not None and not pa.types.is_duration(kind):
+            continue
+        compared = _find_compared_time(tree, node)
+        if kind is None and isinstance(node, exp.Sub) and compared is None:
+            continue
+        kind = kind or _DURATION
+        if found is None and compared is not None and isinstance(time, exp.Parameter):
+            tree.replace(time, cast_to(time.copy(), compared))
+        elif found is None or not pa.types.is_timestamp(found):
+            continue
+        elif _DIGITS[found.unit] < (digits := min(_DIGITS[kind.unit], _DIGITS["us"])):
+            # The sum has the unit of the time, and loses the digits that this has not.
+            finer = next(unit for unit, one in _DIGITS.items() if one == digits)
+            tree.replace(time, cast_to(time.copy(), pa.timestamp(finer, found.tz)))
+        tree.replace(amount, cast_to(amount.copy(), kind))
+
+
+def _is_duration(tree: Tree, node: exp.Expr) -> bool:
+    kind = tree.find_type(node)
+    return kind is not None and pa.types.is_duration(kind)
+
+
+def _find_compared_time(tree: Tree, node: exp.Expr) -> pa.DataType | None:
+    """Return the type of the time that a sum or difference is compared with; None if it is with none."""
+    while isinstance(node.parent, exp.Paren):
+        node = node.parent
+    match node.parent:
+        case exp.Between() as around:
+            other = around.args["low"] if around.this is node else around.this
+        case exp.Binary() as around if isinstance(around, _COMPARISONS):
+            other = around.expression if around.this is node else around.this
+        case _:
+            return None
+    kind = tree.find_type(other)
+    return kind if kind is not None and pa.types.is_timestamp(kind) else None
+
+
 def _read_interval(node: exp.Expr) -> tuple[int, int, int] | None:
     """Return the months, days and nanoseconds of a literal; None for other expressions."""
     node = node.unnest()

@@ -366,7 +366,13 @@ SELECT id, tz + {90 minutes} AS x FROM a
 SELECT id, tz - {90 minutes} AS x FROM a
 SELECT id, md - {90 minutes} AS x FROM a
 SELECT max(ts + {90 minutes}) AS x FROM a
-SELECT ts + {90 minutes} AS x, count(*) AS n FROM a GROUP BY ts + {90 minutes}
 SELECT id, ts - {2023-01-01 00:00:00} > {90 minutes} AS x FROM a
 SELECT id FROM a WHERE id IN (SELECT id FROM a WHERE ts + {90 minutes} > {2024-01-01 01:00:00})
 SELECT q.x FROM a, LATERAL (SELECT a.ts + {90 minutes} AS x) q
+SELECT id FROM a WHERE ts + {90 minutes} > {2024-01-01 01:00:00}
+SELECT id FROM a WHERE ts > {2024-01-01 01:00:00} - {90 minutes}
+SELECT id FROM a WHERE tz < now() - {90 minutes}
+SELECT id FROM a WHERE tz BETWEEN {2024-01-01 00:00:00+00:00} - {90 minutes} AND {2024-01-01 00:00:00+00:00} + {90 minutes}
+SELECT id FROM a ORDER BY ts + {90 minutes} DESC NULLS LAST, id
+SELECT id, CASE WHEN ts > {2024-06-01 00:00:00} THEN ts + {90 minutes} ELSE ts END AS x FROM a
+SELECT id, coalesce(ts + {90 minutes}, {2024-01-01 00:00:00}) AS x FROM a
