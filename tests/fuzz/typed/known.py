@@ -140,7 +140,7 @@ MEANT: Sequence[Known] = (
     Known(
         "`at = ANY (ARRAY[day, '2024-07-01 12:00'])`", "duckdb", r" = ANY\(ARRAY\[[^]]*date(32|64)_.*\d:\d"
     ),
-    Known("`u = '1.1'` of a `BIGINT UNSIGNED`", "postgres", r"\w\(.*uint64_\w / "),
+    Known("`u = '1.1'` of a `BIGINT UNSIGNED`", "postgres", r"\w\(.*uint64_\w\)* / "),
     Known("`u = '1.1'` of a `BIGINT UNSIGNED`", "duckdb", r"uint64_\w+\)* (NOT )?IN \('\d+\."),
     Known("`u = '1.1'` of a `BIGINT UNSIGNED`", "postgres", r"nvl2\(.*uint64_.*'\d"),
     Known("a UUID in capitals", "constant", r"UUID '.*'[-\dA-F]{36}'"),
