@@ -13,7 +13,7 @@ from datafusion.plan import LogicalPlan
 
 from lance_gateway.memwal.columns.kinds import is_binary, is_text
 from lance_gateway.memwal.errors import UnsupportedError
-from lance_gateway.planner.bridge.types.placeholder_types import infer_placeholder_types
+from lance_gateway.planner.bridge.types.placeholder_types import infer_placeholder_types, is_coerced_text
 from lance_gateway.planner.sql.type_names import PLAIN_TYPES, UNITS, name_type
 
 # A parameter with an inferred type in a printed plan, up to the type.
@@ -97,13 +97,11 @@ def find_told_types(
 
 
 def _collect(printed: str, types: dict[int, pa.DataType], casts: Container[int] | None = None) -> None:
-    """Add the types in a printed plan that are not known yet; casts count for `casts`, or for all."""
+    """Add the types in a printed plan that are not known yet, but not those of texts by coercion."""
     for pattern in (_TYPED, _CAST):
         for match in pattern.finditer(printed):
-            if pattern is _CAST and casts is not None and int(match[1]) not in casts:
-                continue
             dtype = _TypeReader(printed, match.end()).read()
-            if dtype is not None:
+            if dtype is not None and not (pattern is _CAST and is_coerced_text(match[1], dtype, casts)):
                 types.setdefault(int(match[1]), dtype)
     for match in _LIMIT.finditer(printed):
         types.setdefault(int(match[1]), pa.int64())

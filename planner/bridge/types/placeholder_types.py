@@ -32,7 +32,7 @@ def infer_placeholder_types(plan: LogicalPlan, casts: Container[int] | None = No
     Args:
         plan: of a statement with placeholders.
         casts: numbers of the placeholders with casts of the statement; other casts were made by coercion, and
-            those of arguments are left out. None if no casts were made.
+            those of arguments to text are left out. None if no casts were made.
     """
     inferred: dict[int, pa.DataType] = {}
     cast: dict[int, pa.DataType] = {}
@@ -60,10 +60,17 @@ def _collect(
         is_cast = kind in _CASTS or (kind == "ScalarFunction" and current.rex_call_operator() in _CAST_CALLS)
         if is_cast and operands[0].variant_name() == "Placeholder":
             placeholder = operands[0].to_variant()
-            is_told = casts is None or counts or int(placeholder.id()[1:]) in casts
-            if placeholder.field() is None and is_told:
-                _add(cast, placeholder.id(), _one_row().select(Expr(current)).schema().types[0])
+            if placeholder.field() is None:
+                told = _one_row().select(Expr(current)).schema().types[0]
+                if counts or not is_coerced_text(placeholder.id()[1:], told, casts):
+                    _add(cast, placeholder.id(), told)
         stack += [(one, kind not in _COERCING) for one in reversed(operands)]
+
+
+def is_coerced_text(number: str, kind: pa.DataType | None, casts: Container[int] | None) -> bool:
+    """Return whether an argument was cast to text by coercion: values of other types need not be texts."""
+    is_text = kind is not None and (pa.types.is_string(kind) or pa.types.is_string_view(kind))
+    return is_text and casts is not None and int(number) not in casts
 
 
 def _operands(expression: Any) -> Sequence[Any]:  # noqa: ANN401
