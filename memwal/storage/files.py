@@ -177,7 +177,7 @@ class Storage:
         return self.backend.each_request(function, items)
 
     def start(self, request: Callable[[], Answer]) -> Future[Answer]:
-        """Call a function, without waiting for it if storage is remote; it must not call `each` or this."""
+        """Call a function, in the background if storage is remote; it must not call `each` or `start`."""
         return self.backend.start(request)
 
     def each_table(self, function: Callable[[Item], Answer], tables: Iterable[Item]) -> tuple[Answer, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -30,6 +31,7 @@ from lance_gateway.memwal.writing.region.discarded_writers import DiscardedWrite
 from lance_gateway.memwal.writing.region.doubts import InDoubtError
 from lance_gateway.memwal.writing.table.open_table import OpenTable
 
+_log = logging.getLogger(__name__)
 _MANY_BYTES = 1 << 20
 _MANY_CHUNKS = 256
 """Batches of an entry count as entries where a MemTable's are limited."""
@@ -205,7 +207,7 @@ class Claim:
     is_lost: bool = False
     newest: OpenTable | None = None
     _unsettled: tuple[Future[int], BufferedEntry, int] | None = None
-    """Position of the newest entry, which is asked for, the entry, and the oldest generation that is held."""
+    """The pending position of the newest entry, the entry, and the oldest generation that is held."""
     _settling: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def append(self, parts: Sequence[pa.Table], *, deleted: bool) -> None:
@@ -240,9 +242,10 @@ class Claim:
             self.settle_position()
 
     def settle_position(self) -> None:
-        """Wait until the position of the newest entry is known; for any thread, and before each append.
+        """Wait until the position of the newest entry is known. Thread-safe; required before each append.
 
-        The entry is durable. If storage fails to tell its position, the claim is given up.
+        If storage fails to answer, the claim is abandoned. The entry is durable, and the next write claims
+        the region again.
         """
         with self._settling:
             if self._unsettled is None:
@@ -250,7 +253,10 @@ class Claim:
             found, entry, oldest = self._unsettled
             try:
                 entry.position = self.position = found.result()
-            except LanceGatewayError:
+            except LanceGatewayError as error:
+                _log.warning(
+                    "table %r, region %s is claimed again: %s", self.table.name, self.region_id, error
+                )
                 self.abandon()
             else:
                 self.tail.append(entry)

@@ -74,7 +74,7 @@ def open_claim(
         table: as it is newest.
         region_id: UUID in its usual text form.
         options: of the process.
-        before: the newest manifest, as it was read just now; None to read it.
+        before: the newest manifest, which was just read; None to read it.
         discarded: Lance writers of the region; None for none.
 
     Raises:
@@ -195,7 +195,7 @@ def _look_after_claim(
 def _read_manifest_after(
     table: OpenTable, region_id: str, before: RegionManifest | None
 ) -> RegionManifest | None:
-    """Return the newest manifest of a region; it is as a rule the one that follows another."""
+    """Return the newest manifest of a region, which usually is the successor of `before`."""
     if before is None:
         return read_latest_manifest(table.storage, region_id)
     reading = table.storage.start(partial(read_manifest, table.storage, region_id, before.version + 1))
@@ -208,7 +208,7 @@ def _read_manifest_after(
 
 
 def _find_replay_end(manifest: RegionManifest) -> int:
-    """Return a position up to which a log has no gaps, or what came before is flushed."""
+    """Return the position behind which the end of the log is searched."""
     return max(manifest.replay_after_wal_entry_position, manifest.wal_entry_position_last_seen - 1, 0)
 
 

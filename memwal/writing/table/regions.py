@@ -61,7 +61,7 @@ class Regions:
     """The regions of one table by their values; safe to share between threads.
 
     Attributes:
-        manifests: region id -> a manifest that was read or created here; there may be newer ones.
+        manifests: region id -> the manifest last read or created here; storage may have newer ones.
 
     Args:
         storage: directory of the table.
@@ -182,7 +182,7 @@ class Regions:
 
         Args:
             raw_of: the values.
-            listed: the regions that were there a moment ago; None if they are not known.
+            listed: the regions that storage has just listed; None if it has not.
         """
         known = self._known
         ids = [known.get(raw) for raw in raw_of]
@@ -300,7 +300,7 @@ class Regions:
 
         Args:
             missing: their values.
-            listed: the regions whose directories were there a moment ago.
+            listed: the regions that storage has just listed.
 
         Raises:
             PreconditionError: the table has no MemWAL any more.
@@ -311,7 +311,7 @@ class Regions:
         for raw in missing:
             region_id = derive_region_id(self._spec, raw, self._table_id, self._reading)
             has_files = region_id in listed
-            if has_files and self._exists(region_id):  # LanceDB's, of which no row tells the value.
+            if has_files and self._exists(region_id):  # created by LanceDB, without values
                 self._known = {**self._known, raw: region_id}
                 continue
             values = {

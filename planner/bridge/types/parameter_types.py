@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 import pyarrow as pa
@@ -13,7 +13,7 @@ from datafusion.plan import LogicalPlan
 
 from lance_gateway.memwal.columns.kinds import is_binary, is_text
 from lance_gateway.memwal.errors import UnsupportedError
-from lance_gateway.planner.bridge.types.placeholder_types import infer_placeholder_types, is_coerced_text
+from lance_gateway.planner.bridge.types.placeholder_types import infer_placeholder_types
 from lance_gateway.planner.sql.type_names import PLAIN_TYPES, UNITS, name_type
 
 # A parameter with an inferred type in a printed plan, up to the type.
@@ -24,8 +24,6 @@ _CAST = re.compile(
     r'Cast\(\w+ \{ expr: Placeholder\(Placeholder \{ id: "\$(\d+)", field: None \}\), '
     r'field: Field \{ name: "(?:[^"\\]|\\.)*", data_type: '
 )
-_WRITTEN_CAST = re.compile(r"CAST\(\$(\d+) AS ")
-"""A cast of a parameter in the indented display of a plan, which includes subqueries, without types."""
 _LIMIT = re.compile(r'(?:skip|fetch): Some\(Placeholder\(Placeholder \{ id: "\$(\d+)", field: None \}\)\)')
 _FIELD = re.compile(r'Field \{ (?:name: "((?:[^"\\]|\\.)*)", )?data_type: ')
 _ARGUMENT = re.compile(r'(?:Some\(")?([-+/\w:]*)(?:"\))?')
@@ -89,19 +87,17 @@ def find_told_types(
             # A subquery that DataFusion does not plan tells nothing; the plan with guessed types is refused.
             with suppress(Exception):
                 joined = optimized()
-                # Coercion has cast arguments to a common type, which depends on the values.
-                written = {int(one) for one in _WRITTEN_CAST.findall(logical_plan.display_indent())}
-                types = infer_placeholder_types(joined, written) | types
-                _collect(repr(joined), types, written)
+                types = infer_placeholder_types(joined, is_coerced=True) | types
+                _collect(repr(joined), types, is_coerced=True)
     return {number - 1: kind for number, kind in types.items() if number <= count}
 
 
-def _collect(printed: str, types: dict[int, pa.DataType], casts: Container[int] | None = None) -> None:
-    """Add the types in a printed plan that are not known yet, but not those of texts by coercion."""
+def _collect(printed: str, types: dict[int, pa.DataType], *, is_coerced: bool = False) -> None:
+    """Add the types in a printed plan that are not known yet; see `infer_placeholder_types`."""
     for pattern in (_TYPED, _CAST):
         for match in pattern.finditer(printed):
             dtype = _TypeReader(printed, match.end()).read()
-            if dtype is not None and not (pattern is _CAST and is_coerced_text(match[1], dtype, casts)):
+            if dtype is not None and not (is_coerced and pattern is _CAST and is_text(dtype)):
                 types.setdefault(int(match[1]), dtype)
     for match in _LIMIT.finditer(printed):
         types.setdefault(int(match[1]), pa.int64())

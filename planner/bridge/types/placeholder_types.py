@@ -7,7 +7,7 @@ ORDER BY of an aggregate.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -16,14 +16,16 @@ from datafusion import DataFrame, Expr, SessionContext
 from datafusion.expr import Aggregate, Filter, Join, Projection, Sort, TableScan, Values, WindowExpr
 from datafusion.plan import LogicalPlan
 
+from lance_gateway.memwal.columns.kinds import is_text
+
 _LEAVES = frozenset({"Column", "Literal"})
 _CASTS = frozenset({"Cast", "TryCast"})
 _COERCING = frozenset({"ScalarFunction", "Case"})
-"""Variants whose operands are cast to a type that they have in common, which depends on the values."""
+"""Variants whose operands are cast to a common type."""
 _CAST_CALLS = frozenset({"arrow_cast", "arrow_try_cast"})
 
 
-def infer_placeholder_types(plan: LogicalPlan, casts: Container[int] | None = None) -> dict[int, pa.DataType]:
+def infer_placeholder_types(plan: LogicalPlan, *, is_coerced: bool = False) -> dict[int, pa.DataType]:
     """Return the types of $1, $2, ... by number; placeholders that a plan does not show are missing.
 
     There are no null, view or dictionary types. Inferred types take precedence over those of casts, and upper
@@ -31,13 +33,13 @@ def infer_placeholder_types(plan: LogicalPlan, casts: Container[int] | None = No
 
     Args:
         plan: of a statement with placeholders.
-        casts: numbers of the placeholders with casts of the statement; other casts were made by coercion, and
-            those of arguments to text are left out. None if no casts were made.
+        is_coerced: whether coercion has added casts. Casts of arguments to text are then ignored: beside a
+            literal text, the type of an argument depends on its value.
     """
     inferred: dict[int, pa.DataType] = {}
     cast: dict[int, pa.DataType] = {}
     for expression in _every_expression(plan):
-        _collect(expression, inferred, cast, casts)
+        _collect(expression, inferred, cast, is_coerced=is_coerced)
     return cast | inferred
 
 
@@ -45,11 +47,12 @@ def _collect(
     expression: Any,  # noqa: ANN401 - the bindings have one class per variant
     inferred: dict[int, pa.DataType],
     cast: dict[int, pa.DataType],
-    casts: Container[int] | None,
+    *,
+    is_coerced: bool,
 ) -> None:
-    stack = [(expression, True)]
+    stack = [(expression, False)]
     while stack:
-        current, counts = stack.pop()
+        current, is_argument = stack.pop()
         kind = current.variant_name()
         if kind == "Placeholder":
             placeholder = current.to_variant()
@@ -60,17 +63,10 @@ def _collect(
         is_cast = kind in _CASTS or (kind == "ScalarFunction" and current.rex_call_operator() in _CAST_CALLS)
         if is_cast and operands[0].variant_name() == "Placeholder":
             placeholder = operands[0].to_variant()
-            if placeholder.field() is None:
-                told = _one_row().select(Expr(current)).schema().types[0]
-                if counts or not is_coerced_text(placeholder.id()[1:], told, casts):
-                    _add(cast, placeholder.id(), told)
-        stack += [(one, kind not in _COERCING) for one in reversed(operands)]
-
-
-def is_coerced_text(number: str, kind: pa.DataType | None, casts: Container[int] | None) -> bool:
-    """Return whether an argument was cast to text by coercion: values of other types need not be texts."""
-    is_text = kind is not None and (pa.types.is_string(kind) or pa.types.is_string_view(kind))
-    return is_text and casts is not None and int(number) not in casts
+            target = None if placeholder.field() else _one_row().select(Expr(current)).schema().types[0]
+            if not (is_coerced and is_argument and target is not None and is_text(target)):
+                _add(cast, placeholder.id(), target)
+        stack += [(operand, kind in _COERCING) for operand in reversed(operands)]
 
 
 def _operands(expression: Any) -> Sequence[Any]:  # noqa: ANN401

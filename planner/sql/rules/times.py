@@ -418,9 +418,10 @@ _DURATION: Final = pa.duration("us")
 def added_durations(tree: Tree) -> None:
     """Give parameters that are added to times, or subtracted from them, the type of a duration.
 
-    DataFusion takes the operands of + and - for values of one type, also where a value is bound. Without a
-    value, $1 in ts - $1 is a duration only where the result is compared with a time. Times of coarser units
-    have microseconds.
+    DataFusion infers that both operands of + and - have the same type, even if a value is bound. A parameter
+    without a value that is subtracted is a duration only if the result is compared with a time; otherwise the
+    result is the difference of two times. Times in seconds or milliseconds are cast to the unit of the
+    duration, at most to microseconds.
 
         SELECT ts + $1 FROM t WHERE at > now() - $2
     ->  SELECT ts + arrow_cast($1, 'Duration(Microsecond)') FROM t
@@ -428,8 +429,8 @@ def added_durations(tree: Tree) -> None:
     """
     for node in tree.find_all(exp.Add, exp.Sub):
         time, amount = node.this.unnest(), node.expression.unnest()
-        if isinstance(node, exp.Add) and isinstance(time, exp.Parameter) and not _is_duration(tree, amount):
-            time, amount = (time, amount) if isinstance(amount, exp.Parameter) else (amount, time)
+        if isinstance(node, exp.Add) and not isinstance(amount, exp.Parameter):
+            time, amount = amount, time
         if not isinstance(amount, exp.Parameter):
             continue
         kind, found = tree.find_type(amount), tree.find_type(time)
@@ -443,20 +444,15 @@ def added_durations(tree: Tree) -> None:
             tree.replace(time, cast_to(time.copy(), compared))
         elif found is None or not pa.types.is_timestamp(found):
             continue
-        elif _DIGITS[found.unit] < (digits := min(_DIGITS[kind.unit], _DIGITS["us"])):
-            # The sum has the unit of the time, and loses the digits that this has not.
-            finer = next(unit for unit, one in _DIGITS.items() if one == digits)
-            tree.replace(time, cast_to(time.copy(), pa.timestamp(finer, found.tz)))
+        elif found.unit in {"s", "ms"} and _DIGITS[found.unit] < _DIGITS[kind.unit]:
+            # The result has the unit of the time, which would truncate the duration.
+            unit = "ms" if kind.unit == "ms" else "us"
+            tree.replace(time, cast_to(time.copy(), pa.timestamp(unit, found.tz)))
         tree.replace(amount, cast_to(amount.copy(), kind))
 
 
-def _is_duration(tree: Tree, node: exp.Expr) -> bool:
-    kind = tree.find_type(node)
-    return kind is not None and pa.types.is_duration(kind)
-
-
 def _find_compared_time(tree: Tree, node: exp.Expr) -> pa.DataType | None:
-    """Return the type of the time that a sum or difference is compared with; None if it is with none."""
+    """Return the type of the time that an expression is compared with, if any."""
     while isinstance(node.parent, exp.Paren):
         node = node.parent
     match node.parent:

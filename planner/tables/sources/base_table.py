@@ -441,7 +441,7 @@ def open_base_table(
         version: to pin; None is the newest.
         session: the `lance.Session` whose caches are shared.
         place: names the table in caches; by default, it is one that was not seen before.
-        expected: the version that is likely opened, whose manifest is read meanwhile.
+        expected: the version that is probably the newest; its manifest is read in parallel.
 
     Raises:
         NotFoundError: there is no dataset.
